@@ -1,0 +1,1 @@
+"""Runs both programs as real processes, kills them, measures, reports."""

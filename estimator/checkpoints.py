@@ -1,0 +1,190 @@
+"""Checkpoints: the Saver commits before it forgets, a hook keeps the grid, a listener evaluates and keeps the best."""
+
+import os
+import time
+from typing import Any, Callable, Dict, Optional
+
+import tensorflow as tf
+
+from estimator import inputs
+from midepoch import model_dir
+from midepoch.run import Run
+from midepoch.stopping import Stopping
+
+
+# Estimator's own word for "none for good": RunConfig's default.
+_NEVER_HOURS = 10000
+
+
+class CommittingSaver(tf.compat.v1.train.Saver):
+    """A `Saver` of everything in the graph: variables, and the iterator that `inputs.resumable` has made saveable.
+
+    Args:
+      run: the run.
+      max_to_keep: checkpoints to keep; 0 or None keeps all.
+      every_n_hours: keep one for every n hours, for good.
+    """
+
+    def __init__(self, run: Run, max_to_keep: Optional[int], every_n_hours: Optional[float] = None):
+        self._run = run
+        self._every_secs = (every_n_hours or _NEVER_HOURS) * 3600
+        super().__init__(
+            sharded=True,  # the iterator's shard apart from the variables', as Estimator's own Saver writes them
+            max_to_keep=max_to_keep,
+            keep_checkpoint_every_n_hours=self._every_secs / 3600,
+            save_relative_paths=True,
+        )
+        # A Saver counts the hours from the start of its process; a run that is killed every hour would never keep one.
+        state = tf.train.get_checkpoint_state(run.config.model_dir)
+        if state and state.last_preserved_timestamp:
+            self._next_checkpoint_time = state.last_preserved_timestamp + self._every_secs
+        # For starts where the iterator has been built at the right place, or there is no position to keep.
+        keep_position = run.start.examples_seen > 0
+        variables = [v for v in tf.compat.v1.global_variables() if keep_position or v.op.name != inputs.EXAMPLES_SEEN]
+        self._variables_only = tf.compat.v1.train.Saver(variables)
+
+    def restore(self, sess: tf.compat.v1.Session, save_path: str) -> None:
+        """Restores the graph; without the iterator where its saved state does not fit."""
+        if self._run.start.restore_iterator:
+            super().restore(sess, save_path)
+        else:
+            self._variables_only.restore(sess, save_path)
+
+    def restore_from_elsewhere(self, scaffold: Any, sess: tf.compat.v1.Session) -> None:
+        """The Scaffold's `init_fn`, which is called where model_dir has no checkpoint: restores what --restore_from names."""
+        del scaffold
+        if self._run.start.prefix is not None:
+            self.restore(sess, self._run.start.prefix)
+
+    def save_and_commit(self, sess: tf.compat.v1.Session, directory: str, facts: Dict[str, Any]) -> str:
+        """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.
+
+        Args:
+          sess: the session.
+          directory: where to.
+          facts: of the manifest; `Run.checkpoint_facts`.
+
+        Returns:
+          The checkpoint's prefix.
+        """
+        name = os.path.join(directory, model_dir.CHECKPOINT_NAME)
+        prefix = self.save(sess, name, global_step=facts["step"], write_state=False, write_meta_graph=False)
+        model_dir.commit(prefix, facts)
+        # What save(write_state=True) does by itself, but before the commit. tf.estimator ends with TF 2.15: these private
+        # names will not change any more.
+        self._RecordLastCheckpoint(prefix)
+        tf.compat.v1.train.update_checkpoint_state(
+            directory,
+            model_checkpoint_path=os.path.basename(prefix),
+            all_model_checkpoint_paths=[os.path.basename(kept) for kept in self.last_checkpoints],
+            last_preserved_timestamp=self._next_checkpoint_time - self._every_secs,
+        )
+        self._MaybeDeleteOldCheckpoints(meta_graph_suffix="meta")
+        model_dir.remove_orphaned_manifests(directory)
+        return prefix
+
+
+class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
+    """Saves where the run's schedule says, counted from step 0, and ends the training at the target or on a stop.
+
+    Being a `CheckpointSaverHook` it takes the place of the one that Estimator would add, which counts from where the process
+    started and rewrites the checkpoint it has just restored.
+
+    Args:
+      run: the run.
+      stopping: decides whether to stop.
+    """
+
+    def __init__(self, run: Run, stopping: Stopping):
+        super().__init__(run.config.model_dir, save_steps=1)  # the interval is the schedule's; the base class wants one
+        self._run = run
+        self._stopping = stopping
+        self.step = run.start.step
+        self.examples_seen = run.start.examples_seen
+        self._saved_step = run.start.step
+
+    def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        self._fetches = {
+            "loss": tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1],
+            "examples_seen": graph.get_tensor_by_name(inputs.POSITION_AFTER + ":0"),
+        }
+        if self._run.config.record_examples:
+            self._fetches["example_ids"] = graph.get_tensor_by_name(inputs.EXAMPLE_IDS + ":0")
+        for listener in self._listeners:
+            listener.begin()
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        if self._run.first_save_due():
+            self._save_last(session, evaluate=False)
+        if self._run.evaluation_due():
+            self._evaluate(session)
+
+    def before_run(self, run_context: Any) -> tf.compat.v1.train.SessionRunArgs:
+        return tf.compat.v1.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        run, results = self._run, run_values.results
+        before, self.step, self.examples_seen = self.examples_seen, self.step + 1, int(results["examples_seen"])
+        loss = float(results["loss"])
+        run.check_loss(self.step, loss)
+        if run.config.record_examples:
+            run.record_step(self.step, results["example_ids"])
+        run.report_steps(self.step, self.examples_seen, loss)
+        if run.save_due(self.step, before, self.examples_seen):
+            evaluate = run.schedule.evaluate(self.step, before, self.examples_seen)
+            self._save_last(run_context.session, evaluate)
+            if evaluate:
+                self._evaluate(run_context.session)
+        if run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step):
+            run_context.request_stop()
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        if self._saved_step != self.step:
+            self._save_last(session, evaluate=False)
+
+    def _save_last(self, session: tf.compat.v1.Session, evaluate: bool) -> None:
+        started = time.monotonic()
+        self._run.before_save()
+        facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)
+        self._get_saver().save_and_commit(session, self._run.config.model_dir, facts)
+        self._saved_step = self.step
+        self._run.report_saved(self.step, time.monotonic() - started)
+
+    def _evaluate(self, session: tf.compat.v1.Session) -> None:
+        for listener in self._listeners:
+            listener.after_save(session, self.step)
+
+    def _get_saver(self) -> CommittingSaver:
+        return tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS)[0]
+
+
+class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
+    """Evaluates the checkpoint just saved, and saves it as the best one if it beats the best so far.
+
+    Args:
+      run: the run.
+      hook: whose counters say where the run stands.
+      evaluate: from a checkpoint prefix to its metrics.
+    """
+
+    def __init__(self, run: Run, hook: SaveOnTheGrid, evaluate: Callable[[str], Dict[str, Any]]):
+        self._run = run
+        self._hook = hook
+        self._evaluate = evaluate
+
+    def begin(self) -> None:
+        self._best_saver = CommittingSaver(self._run, max_to_keep=1)
+
+    def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
+        run, best, examples_seen = self._run, self._run.best, self._hook.examples_seen
+        prefix = model_dir.prefix_of(run.config.model_dir, global_step_value)
+        metrics = run.as_record(self._evaluate(prefix), global_step_value, examples_seen)
+        previous, improved = best.value, best.beaten_by(metrics)
+        if improved:
+            os.makedirs(run.best_directory, exist_ok=True)
+            self._best_saver.save_and_commit(session, run.best_directory, run.checkpoint_facts(global_step_value, examples_seen, True))
+            best.record_best(metrics)
+        best.record_last(metrics)
+        run.report_evaluation(metrics, previous, improved)
+        run.resume_clock(global_step_value, examples_seen)

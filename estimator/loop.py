@@ -1,0 +1,52 @@
+"""The loop: Estimator's own; a RunConfig, a saving hook and a listener make it save, evaluate and stop."""
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator.checkpoints import EvaluateAndKeepBest, SaveOnTheGrid
+from estimator.inputs import train_input
+from estimator.model import evaluate, make_model_fn
+from midepoch.config import TrainConfig
+from midepoch.run import Result, open_run
+from midepoch.stopping import Stopping
+
+
+def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping: Optional[Stopping] = None) -> Result:
+    """Trains to the target, or until stopped; continues what is in the model_dir.
+
+    Args:
+      config: what to train; see `TrainConfig`.
+      task: a task object, instead of the one that `config.task` names.
+      stopping: decides whether to stop; by default, SIGTERM and SIGINT do.
+
+    Returns:
+      How the run ended.
+
+    Raises:
+      UserError: bad input, or a failure that only the user can mend; its text is one line.
+    """
+    with open_run("estimator", config, task) as run, (stopping or Stopping()) as stopping:
+        start = run.start
+        if run.already_done:
+            return run.result(start.step, start.examples_seen, None)
+        estimator = tf.estimator.Estimator(make_model_fn(run), config=run_config(run.config))
+        hook = SaveOnTheGrid(run, stopping)
+        listener = EvaluateAndKeepBest(run, hook, lambda prefix: evaluate(estimator, run, prefix))
+        if not run.schedule.at_target(start.step, start.examples_seen):
+            estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
+        return run.result(hook.step, hook.examples_seen, stopping.signal_name)
+
+
+def run_config(config: TrainConfig) -> tf.estimator.RunConfig:
+    """Returns the RunConfig for a resolved config: where, how often, how many, and the seed."""
+    return tf.estimator.RunConfig(
+        model_dir=config.model_dir,
+        tf_random_seed=config.seed,
+        save_checkpoints_steps=config.save_checkpoints_steps,
+        save_checkpoints_secs=config.save_checkpoints_secs,
+        keep_checkpoint_max=config.keep_checkpoint_max,
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours or 10000,
+        save_summary_steps=None,  # `Run` writes the summaries, at fixed steps
+        log_step_count_steps=None,
+    )

@@ -1,0 +1,89 @@
+"""Checkpoints: one `tf.train.Checkpoint` of everything, and two `CheckpointManager`s, for the last and for the best."""
+
+import time
+from typing import Any, Dict
+
+import tensorflow as tf
+
+from lowlevel.model import Model
+from midepoch import model_dir
+from midepoch.run import Run
+
+
+class Checkpoints:
+    """Saves and restores the state of a run.
+
+    Args:
+      run: the run.
+      model: what there is to save.
+    """
+
+    def __init__(self, run: Run, model: Model):
+        self._run = run
+        self._model = model
+        # Model, optimizer, counters and the iterator's place: one checkpoint, so they can never disagree.
+        self._state = dict(
+            model=model.model, optimizer=model.optimizer, step=model.global_step, examples_seen=model.examples_seen
+        )
+        self._checkpoint = tf.train.Checkpoint(**self._state, iterator=model.iterator)
+        self.last = tf.train.CheckpointManager(
+            self._checkpoint,
+            run.config.model_dir,
+            max_to_keep=run.config.keep_checkpoint_max or None,
+            keep_checkpoint_every_n_hours=run.config.keep_checkpoint_every_n_hours,
+            checkpoint_name=model_dir.CHECKPOINT_NAME,
+        )
+        # A directory of its own: two managers in one would delete each other's files.
+        self.best = tf.train.CheckpointManager(
+            self._checkpoint, run.best_directory, max_to_keep=1, checkpoint_name=model_dir.CHECKPOINT_NAME
+        )
+
+    def restore(self) -> None:
+        """Restores what this process starts from; nothing on a fresh start.
+
+        Where the iterator's state does not fit, the iterator has been built at the right place and is left out.
+        """
+        start = self._run.start
+        if start.prefix is None:
+            return
+        checkpoint = self._checkpoint if start.restore_iterator else tf.train.Checkpoint(**self._state)
+        status = checkpoint.restore(start.prefix)
+        status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
+        self._model.examples_seen.assign(start.examples_seen)
+
+    def save_last(self, evaluate: bool) -> None:
+        """Saves the state as the last checkpoint.
+
+        Args:
+          evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
+        """
+        started = time.monotonic()
+        self._run.before_save()
+        self._save(self.last, evaluate)
+        self._run.report_saved(int(self._model.global_step), time.monotonic() - started)
+
+    def _save(self, manager: tf.train.CheckpointManager, evaluate: bool) -> None:
+        step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
+
+        def commit(prefix: str) -> None:
+            model_dir.commit(prefix, self._run.checkpoint_facts(step, examples_seen, evaluate))
+
+        # The manager appends its own callback, which names the new checkpoint the latest one and deletes old ones. So the
+        # manifest comes first: nothing is deleted before the new checkpoint counts.
+        options = tf.train.CheckpointOptions(experimental_write_callbacks=[commit])
+        manager.save(checkpoint_number=step, options=options)
+        model_dir.remove_orphaned_manifests(manager.directory)
+
+    def evaluate_and_keep_best(self) -> None:
+        """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far."""
+        run, best = self._run, self._run.best
+        step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
+        metrics: Dict[str, Any] = run.as_record(self._model.evaluate(), step, examples_seen)
+        run.draw_evaluation(metrics)
+        previous, improved = best.value, best.beaten_by(metrics)
+        if improved:
+            self._save(self.best, evaluate=True)
+            best.record_best(metrics)
+        best.record_last(metrics)
+        run.report_evaluation(metrics, previous, improved)
+        run.resume_clock(step, examples_seen)

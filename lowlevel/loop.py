@@ -1,0 +1,69 @@
+"""The loop: run steps, save, evaluate, maybe stop."""
+
+import time
+from typing import Any, Optional
+
+from lowlevel.checkpoints import Checkpoints
+from lowlevel.model import Model
+from midepoch.config import TrainConfig
+from midepoch.run import Result, open_run
+from midepoch.stopping import Stopping
+
+# A call of many steps comes back after about this long, so that signals and the clock are heard.
+_CALL_SECS = 0.5
+
+
+def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping: Optional[Stopping] = None) -> Result:
+    """Trains to the target, or until stopped; continues what is in the model_dir.
+
+    Args:
+      config: what to train; see `TrainConfig`.
+      task: a task object, instead of the one that `config.task` names.
+      stopping: decides whether to stop; by default, SIGTERM and SIGINT do.
+
+    Returns:
+      How the run ended.
+
+    Raises:
+      UserError: bad input, or a failure that only the user can mend; its text is one line.
+    """
+    with open_run("lowlevel", config, task) as run, (stopping or Stopping()) as stopping:
+        start = run.start
+        if run.already_done:
+            return run.result(start.step, start.examples_seen, None)
+        model = Model(run)
+        checkpoints = Checkpoints(run, model)
+        checkpoints.restore()
+        if run.first_save_due():
+            checkpoints.save_last(evaluate=False)
+        if run.evaluation_due():
+            checkpoints.evaluate_and_keep_best()
+
+        step, examples_seen, saved_step = start.step, start.examples_seen, start.step
+        steps_per_call = 1
+        while not run.schedule.at_target(step, examples_seen) and not stopping.requested(step):
+            limit = run.schedule.next_limit(step, examples_seen)
+            began = time.monotonic()
+            losses, example_ids, batch_sizes = model.train(limit._replace(step=min(limit.step, step + steps_per_call)))
+            if len(losses) == steps_per_call:
+                steps_per_call = _adapted(steps_per_call, time.monotonic() - began)
+            for loss, batch_size in zip(losses, batch_sizes):
+                before, step, examples_seen = examples_seen, step + 1, examples_seen + int(batch_size)
+                run.check_loss(step, float(loss))
+                run.record_step(step, example_ids[:batch_size])
+                example_ids = example_ids[batch_size:]
+            run.report_steps(step, examples_seen, float(losses[-1]))
+            if run.save_due(step, before, examples_seen):
+                evaluate = run.schedule.evaluate(step, before, examples_seen)
+                checkpoints.save_last(evaluate)
+                saved_step = step
+                if evaluate:
+                    checkpoints.evaluate_and_keep_best()
+        if saved_step != step:
+            checkpoints.save_last(evaluate=False)
+        return run.result(step, examples_seen, stopping.signal_name)
+
+
+def _adapted(steps_per_call: int, secs: float) -> int:
+    """Returns how many steps the next call may take, from how long this one took; at most twice as many."""
+    return max(1, min(2 * steps_per_call, int(steps_per_call * _CALL_SECS / max(secs, 1e-6))))

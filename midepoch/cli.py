@@ -1,0 +1,57 @@
+"""The command line of both programs: flags in, one call, an exit code out, and one line for every error."""
+
+import os
+import sys
+from typing import Any, Callable, List
+
+from absl import app, flags
+
+from midepoch import config as config_lib
+from midepoch.errors import UserError
+
+EXIT_FINISHED = 0
+EXIT_FAILED = 1
+EXIT_STOPPED = 75  # EX_TEMPFAIL: run the same command again
+
+
+def quiet_tensorflow() -> None:
+    """Imports TensorFlow with its start-up chatter and deprecation walls off; set the variable to 0 to hear them."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # another line of chatter, and other bits on other processors
+    import tensorflow as tf
+
+    if os.environ["TF_CPP_MIN_LOG_LEVEL"] != "0":
+        tf.get_logger().setLevel("ERROR")
+
+
+def run(main: Callable[[config_lib.TrainConfig], Any]) -> None:
+    """Parses the flags, calls `main`, and exits.
+
+    Args:
+      main: takes the config and returns a `Result`.
+    """
+    config_lib.define_flags()
+    app.run(lambda unused_argv: sys.exit(_exit_code(main)), flags_parser=_parse_flags)
+
+
+def _fail(line: str) -> int:
+    print(f"error: {line}", file=sys.stderr, flush=True)
+    return EXIT_FAILED
+
+
+def _parse_flags(argv: List[str]) -> List[str]:
+    try:
+        rest = flags.FLAGS(argv)
+    except flags.Error as error:
+        sys.exit(_fail(" ".join(str(error).split())))
+    if rest[1:]:
+        sys.exit(_fail(f"unexpected argument {rest[1]!r}; flags are written --name=value"))
+    return rest
+
+
+def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
+    try:
+        result = main(config_lib.from_flags())
+    except UserError as error:
+        return _fail(str(error))
+    return EXIT_FINISHED if result.finished else EXIT_STOPPED

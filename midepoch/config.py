@@ -1,0 +1,201 @@
+"""One frozen `TrainConfig`: every flag both programs share, defined once.
+
+A field of the dataclass is a flag of the same name. Its default, bounds, choices and help stand in the field, and the
+same checks run whether the values come from a command line (`define_flags`, `from_flags`) or from a notebook
+(`TrainConfig(model_dir=..., num_epochs=3)`).
+"""
+
+import dataclasses
+from typing import Any, Optional, Sequence
+
+from absl import flags
+
+from midepoch.errors import UserError
+
+_KINDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
+
+
+def _flag(default: Any, kind: type, help: str, *, minimum: Any = None, above: Any = None, choices: Sequence[str] = ()):
+    """A dataclass field that is also a flag.
+
+    Args:
+      default: the value when the flag is not given; None means "unset", and `help` says what that does.
+      kind: int, float, str or bool.
+      help: what it means, why the default is what it is.
+      minimum: the smallest value allowed, or None.
+      above: values must be greater than this, or None.
+      choices: the values allowed, or empty for any.
+    """
+    metadata = dict(kind=kind, help=help, minimum=minimum, above=above, choices=tuple(choices))
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+# What --regime gives to the save, keep and evaluate flags that are not set. The README has the reasons.
+REGIMES = {
+    "short": dict(save_checkpoints_epochs=1, eval_every_epochs=1, keep_checkpoint_max=1),
+    "normal": dict(save_checkpoints_epochs=3, eval_every_epochs=3, keep_checkpoint_max=10),
+    "long": dict(
+        save_checkpoints_epochs=10, eval_every_epochs=10, keep_checkpoint_max=20, keep_checkpoint_every_n_hours=6.0
+    ),
+}
+
+_DEFAULTS = dict(save_checkpoints_secs=600, eval_every_epochs=1, keep_checkpoint_max=5)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """What to train, on what, for how long, and what to keep.
+
+    Raises:
+      UserError: a value is out of bounds, or two flags that exclude each other are set.
+    """
+
+    model_dir: Optional[str] = _flag(
+        None, str, "Directory of this run (required). If it holds a checkpoint, training goes on from it."
+    )
+    task: str = _flag("digits", str, "`digits`, or your own class as `my_pkg.my_module:MyTask`.")
+    train_files: Optional[str] = _flag(None, str, "Glob of training TFRecord files. Unset: the task's own files.")
+    eval_files: Optional[str] = _flag(None, str, "Glob of evaluation TFRecord files. Unset: the task's own files.")
+    batch_size: int = _flag(64, int, "Examples per step; the last batch of an epoch may be smaller.", minimum=1)
+    num_epochs: Optional[int] = _flag(
+        None, int, "Train until this many epochs are done in all, earlier starts included.", minimum=1
+    )
+    train_steps: Optional[int] = _flag(
+        None, int, "Train until this global step, earlier starts included.", minimum=1
+    )
+    optimizer: str = _flag("adam", str, "The optimizer.", choices=("sgd", "momentum", "adam"))
+    learning_rate: float = _flag(0.001, float, "Learning rate; always the flag's, never a checkpoint's.", above=0.0)
+    seed: int = _flag(1, int, "Seed of everything random: example order, initial weights, dropout.", minimum=0)
+    shuffle: str = _flag(
+        "window",
+        str,
+        "`window`: blocks of records are permuted, then the records of a window of blocks; resumes by seeking. "
+        "`buffer`: tf.data's own shuffle; the whole buffer goes into each checkpoint. `none`: file order.",
+        choices=("window", "buffer", "none"),
+    )
+    shuffle_window: int = _flag(
+        16384, int, "With --shuffle=window: records permuted together; about two windows are in memory.", minimum=1
+    )
+    shuffle_block: int = _flag(
+        256, int, "With --shuffle=window: consecutive records read together; smaller mixes better, reads slower.",
+        minimum=1,
+    )
+    shuffle_buffer_size: int = _flag(
+        10000, int, "With --shuffle=buffer: records in the buffer, and in every checkpoint.", minimum=1
+    )
+    save_checkpoints_steps: Optional[int] = _flag(
+        None, int, "Save at multiples of this many steps, counted from step 0.", minimum=1
+    )
+    save_checkpoints_secs: Optional[int] = _flag(
+        None, int, "Save when this many seconds have passed. 600 if no save interval is set, as in Estimator.",
+        minimum=1,
+    )
+    save_checkpoints_epochs: Optional[int] = _flag(None, int, "Save at multiples of this many epochs.", minimum=1)
+    keep_checkpoint_max: Optional[int] = _flag(
+        None, int, "Last checkpoints to keep; 0 keeps all. Unset: 5, as in RunConfig.", minimum=0
+    )
+    keep_checkpoint_every_n_hours: Optional[float] = _flag(
+        None, float, "Also keep one checkpoint for every n hours, for good. Unset: none.", above=0.0
+    )
+    eval_every_epochs: Optional[int] = _flag(
+        None, int, "Evaluate at multiples of this many epochs. Unset: 1, unless --eval_every_steps is set.", minimum=1
+    )
+    eval_every_steps: Optional[int] = _flag(
+        None, int, "Evaluate at multiples of this many steps, counted from step 0.", minimum=1
+    )
+    best_metric: Optional[str] = _flag(
+        None, str, "The metric that decides which weights are best. Unset: the task's own."
+    )
+    best_mode: str = _flag(
+        "auto", str, "Whether a larger or a smaller metric is better; `auto` tells by the metric's name.",
+        choices=("auto", "max", "min"),
+    )
+    regime: Optional[str] = _flag(
+        None, str, "Sets the save, keep and evaluate flags that are not given, for a run of that length.",
+        choices=tuple(REGIMES),
+    )
+    restore_from: Optional[str] = _flag(
+        None, str, "Where a new run starts from: a model_dir, its best_weights, or a checkpoint path. Only read. "
+        "Has no effect once model_dir holds a checkpoint.",
+    )
+    log_every_steps: int = _flag(100, int, "A line on the terminal and a point in TensorBoard that often.", minimum=1)
+    record_examples: bool = _flag(
+        False, bool, "Write examples.jsonl: the example ids of every step, a line each."
+    )
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            _check_value(field, getattr(self, field.name))
+        if not self.model_dir:
+            raise UserError("--model_dir is not set; give the directory of this run, such as --model_dir=run1")
+        _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=True)
+        _check_exclusive(self, ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs"))
+        _check_exclusive(self, ("eval_every_epochs", "eval_every_steps"))
+
+    def resolved(self) -> "TrainConfig":
+        """Returns the config with the regime and the defaults filled in: one save and one evaluate interval are set."""
+        values = dataclasses.asdict(self)
+        for source in (REGIMES.get(self.regime, {}), _DEFAULTS):
+            for name, value in source.items():
+                family = next((f for f in ("save_checkpoints_", "eval_every_") if name.startswith(f)), name)
+                if not any(values[other] is not None for other in values if other.startswith(family)):
+                    values[name] = value
+        return TrainConfig(**values)
+
+
+def _check_value(field: dataclasses.Field, value: Any) -> None:
+    rule = field.metadata
+    if value is None:
+        if field.default is not None:
+            raise UserError(f"--{field.name} is None; leave it out to get its default, {field.default}")
+        return
+    kind = rule["kind"]
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UserError(f"--{field.name}={value!r} is not {_KINDS[kind]}")
+    if rule["choices"] and value not in rule["choices"]:
+        raise UserError(f"--{field.name}={value} is not one of {', '.join(rule['choices'])}")
+    if rule["minimum"] is not None and value < rule["minimum"]:
+        raise UserError(f"--{field.name}={value} is too small; the smallest value is {rule['minimum']}")
+    if rule["above"] is not None and not rule["above"] < value < float("inf"):
+        raise UserError(f"--{field.name}={value} must be a finite number greater than {rule['above']:g}")
+
+
+def _check_exclusive(config: TrainConfig, names: Sequence[str], at_least_one: bool = False) -> None:
+    given = [f"--{name}={getattr(config, name)}" for name in names if getattr(config, name) is not None]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} are both set; keep one of them")
+    if at_least_one and not given:
+        raise UserError(f"neither {' nor '.join('--' + name for name in names)} is set; give one of them")
+
+
+_DEFINERS = {
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+    bool: flags.DEFINE_bool,
+}
+
+
+def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines one absl flag for each field of `TrainConfig`."""
+    for field in dataclasses.fields(TrainConfig):
+        rule = field.metadata
+        text = rule["help"] + (f" One of {', '.join(rule['choices'])}." if rule["choices"] else "")
+        _DEFINERS[rule["kind"]](field.name, field.default, text, flag_values=flag_values)
+
+
+def from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> TrainConfig:
+    """Returns the config that parsed flags describe.
+
+    Raises:
+      UserError: as `TrainConfig`.
+    """
+    return TrainConfig(**{field.name: flag_values[field.name].value for field in dataclasses.fields(TrainConfig)})
+
+
+def to_flagfile(config: TrainConfig) -> str:
+    """Returns the config as text for absl's `--flagfile`: a line for each field that is set."""
+    values = ((field.name, getattr(config, field.name)) for field in dataclasses.fields(config))
+    return "".join(f"--{name}={value}\n" for name, value in values if value is not None)

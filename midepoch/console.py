@@ -1,0 +1,50 @@
+"""What a person sees: one short line for each thing that happened."""
+
+import sys
+import time
+from typing import Optional, TextIO
+
+
+def duration(secs: float) -> str:
+    """Returns a duration as `0:03`, `12:40` or `3:05:00`."""
+    minutes, seconds = divmod(int(secs + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def count(number: int, noun: str) -> str:
+    """Returns `1 step`, `2 steps`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def say(text: str, out: Optional[TextIO] = None) -> None:
+    """Prints a line at once, so that nothing of it is lost in a kill."""
+    print(text, file=out or sys.stdout, flush=True)
+
+
+class Progress:
+    """Turns steps done into examples per second and time left.
+
+    Args:
+      step: global step at the start.
+      examples_seen: position at the start.
+      clock: returns seconds; another one for tests.
+    """
+
+    def __init__(self, step: int, examples_seen: int, clock=time.monotonic):
+        self._clock = clock
+        self._mark(step, examples_seen)
+
+    def _mark(self, step: int, examples_seen: int) -> None:
+        self._step, self._examples_seen, self._at = step, examples_seen, self._clock()
+
+    def pause(self, step: int, examples_seen: int) -> None:
+        """Starts measuring anew, after something that was not training."""
+        self._mark(step, examples_seen)
+
+    def rates(self, step: int, examples_seen: int) -> tuple:
+        """Returns (steps per second, examples per second) since the last call; 0.0 where no time or step has passed."""
+        secs = self._clock() - self._at
+        rates = (0.0, 0.0) if secs <= 0 else ((step - self._step) / secs, (examples_seen - self._examples_seen) / secs)
+        self._mark(step, examples_seen)
+        return rates

@@ -1,0 +1,267 @@
+"""The files of a model_dir: their names, writing small ones whole, committing, verifying and listing checkpoints, the lock.
+
+A checkpoint counts once its manifest exists: the manifest is written last, by rename, and holds size and SHA-256 of every
+file of the checkpoint. That is the commit; what has no matching manifest is never restored.
+"""
+
+import contextlib
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from typing import Any, Dict, List, Optional
+
+from midepoch.errors import UserError
+
+CHECKPOINT_NAME = "model.ckpt"
+BEST_WEIGHTS = "best_weights"
+RUN_FILE = "run.json"
+FLAGS_FILE = "flags.txt"
+EXAMPLES_FILE = "examples.jsonl"
+LAST_METRICS_FILE = "metrics_eval_last_weights.json"
+BEST_METRICS_FILE = "metrics_eval_best_weights.json"
+
+_STATE_FILE = "checkpoint"
+_MANIFEST = ".manifest.json"
+_LOCK_FILE = ".lock"
+_DAMAGED = "damaged"
+_CHECKPOINT_FILE = re.compile(re.escape(CHECKPOINT_NAME) + r"-(\d+)(\.|_temp)")
+
+
+def write_atomically(path: str, text: str) -> None:
+    """Writes a small file under a temporary name and renames it: a reader sees the old text or the new, never half."""
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes a value as JSON, whole or not at all."""
+    write_atomically(path, json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: str) -> Optional[Any]:
+    """Returns what a JSON file holds, or None if it is missing or no JSON."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
+def prefix_of(directory: str, step: int) -> str:
+    """Returns the checkpoint prefix of a global step."""
+    return os.path.join(directory, f"{CHECKPOINT_NAME}-{step}")
+
+
+def step_of(prefix: str) -> int:
+    """Returns the global step in a checkpoint prefix."""
+    return int(prefix.rsplit("-", 1)[1])
+
+
+def commit(prefix: str, facts: Dict[str, Any]) -> None:
+    """Makes the files just written under `prefix` count, by writing their manifest.
+
+    Args:
+      prefix: the checkpoint prefix.
+      facts: what the manifest says beside the files; see `contract.py`.
+    """
+    names = sorted(os.path.basename(path) for path in _data_files(prefix))
+    directory = os.path.dirname(prefix)
+    files = {name: _size_and_digest(os.path.join(directory, name)) for name in names}
+    write_json(prefix + _MANIFEST, {**facts, "files": files})
+
+
+def _data_files(prefix: str) -> List[str]:
+    return [path for path in glob.glob(glob.escape(prefix) + ".*") if not path.endswith((_MANIFEST, ".tmp"))]
+
+
+def _size_and_digest(path: str) -> Dict[str, Any]:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for chunk in iter(lambda: file.read(1 << 20), b""):
+            digest.update(chunk)
+    return {"bytes": os.path.getsize(path), "sha256": digest.hexdigest()}
+
+
+def read_manifest(prefix: str) -> Optional[Dict[str, Any]]:
+    """Returns the manifest of a checkpoint, or None if there is none that can be read."""
+    manifest = read_json(prefix + _MANIFEST)
+    return manifest if isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) else None
+
+
+def problem_with(prefix: str) -> Optional[str]:
+    """Compares a checkpoint with its manifest, byte for byte; returns None if it is whole, or what is wrong."""
+    manifest = read_manifest(prefix)
+    if manifest is None:
+        return "it has no manifest"
+    for name, expected in manifest["files"].items():
+        path = os.path.join(os.path.dirname(prefix), name)
+        try:
+            found = _size_and_digest(path)
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+        if found["bytes"] != expected["bytes"]:
+            return f"{name} has {found['bytes']} bytes instead of {expected['bytes']}"
+        if found["sha256"] != expected["sha256"]:
+            return f"{name} has changed since it was written"
+    return None
+
+
+def steps_on_disk(directory: str) -> List[int]:
+    """Returns the global steps of which any checkpoint file lies in a directory, newest first."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return sorted({int(match.group(1)) for match in map(_CHECKPOINT_FILE.match, names) if match}, reverse=True)
+
+
+def newest_valid(directory: str) -> Optional[str]:
+    """Returns the prefix of the newest checkpoint that is whole, or None. Only reads."""
+    for step in steps_on_disk(directory):
+        prefix = prefix_of(directory, step)
+        if problem_with(prefix) is None:
+            return prefix
+    return None
+
+
+def set_aside(prefix: str) -> str:
+    """Moves the files of a checkpoint that failed verification to `damaged/`, never over others; returns the folder."""
+    directory = os.path.dirname(prefix)
+    target = os.path.join(directory, _DAMAGED)
+    number = 1
+    while glob.glob(glob.escape(os.path.join(target, os.path.basename(prefix))) + ".*"):
+        number += 1
+        target = os.path.join(directory, f"{_DAMAGED}", str(number))
+    os.makedirs(target, exist_ok=True)
+    for path in glob.glob(glob.escape(prefix) + ".*"):
+        shutil.move(path, target)
+    return target
+
+
+def sweep(directory: str, newest: int) -> None:
+    """Removes what kills left: files of a save newer than the newest checkpoint, remains of one half deleted.
+
+    Args:
+      directory: a model_dir or its best_weights.
+      newest: step of the newest valid checkpoint; -1 if the run never committed one.
+    """
+    for step in steps_on_disk(directory):
+        prefix = prefix_of(directory, step)
+        unfinished = step > newest and not os.path.exists(prefix + _MANIFEST)
+        manifest = read_manifest(prefix)
+        names = manifest["files"] if manifest else ()
+        half_deleted = step < newest and any(not os.path.exists(os.path.join(directory, name)) for name in names)
+        if unfinished or half_deleted:
+            for path in glob.glob(glob.escape(prefix) + ".*"):
+                os.remove(path)
+        for path in glob.glob(glob.escape(prefix) + "_temp*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_orphaned_manifests(directory: str) -> None:
+    """Removes the manifests of checkpoints that retention has just deleted."""
+    for path in glob.glob(os.path.join(glob.escape(directory), f"{CHECKPOINT_NAME}-*{_MANIFEST}")):
+        if not _data_files(path[: -len(_MANIFEST)]):
+            os.remove(path)
+
+
+def point_state_at(directory: str, prefix: str) -> None:
+    """Makes TensorFlow's `checkpoint` state file name `prefix` as the latest one, if it does not already.
+
+    The file is rewritten where it is missing, cut, stale after a kill, or names files elsewhere after a move. The checkpoints
+    it listed are kept in the list as far as they are older and still there: retention deletes by that list.
+    """
+    path = os.path.join(directory, _STATE_FILE)
+    newest = step_of(prefix)
+    expected = f'model_checkpoint_path: "{os.path.basename(prefix)}"'
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if text.startswith(expected + "\n") and "/" not in text:
+        return
+    listed = {int(step) for step in re.findall(re.escape(CHECKPOINT_NAME) + r'-(\d+)"', text)} or set(steps_on_disk(directory))
+    listed = {step for step in listed if step <= newest and read_manifest(prefix_of(directory, step))} | {newest}
+    lines = [expected]
+    for step in sorted(listed):
+        lines.append(f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"')
+    for step in sorted(listed):
+        modified = os.path.getmtime(prefix_of(directory, step) + _MANIFEST)
+        lines.append(f"all_model_checkpoint_timestamps: {modified!r}")
+    preserved = re.search(r"^last_preserved_timestamp: .*$", text, re.MULTILINE)
+    lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")
+    write_atomically(path, "\n".join(lines) + "\n")
+
+
+def prepare(directory: str) -> None:
+    """Makes sure that a model_dir can be made and written, without writing anything of the run yet.
+
+    Raises:
+      UserError: it is a file, or cannot be written.
+    """
+    existing = os.path.abspath(directory)
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        raise UserError(f"--model_dir={directory}: {existing} is a file; give a directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UserError(f"--model_dir={directory}: {existing} cannot be written; change its permissions or give another")
+
+
+class Lock:
+    """Held while a process trains in a model_dir; the kernel releases it when the process dies.
+
+    The file tells people, and the next start, who held it and how far that run had come.
+
+    Args:
+      directory: the model_dir, made if missing.
+
+    Raises:
+      UserError: another process holds it, or it cannot be written.
+    """
+
+    def __init__(self, directory: str):
+        path = os.path.join(directory, _LOCK_FILE)
+        try:
+            os.makedirs(directory, exist_ok=True)
+            self._file = open(path, "a+", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--model_dir={directory}: cannot write there: {error.strerror}; give another") from error
+        self._file.seek(0)
+        try:
+            self.left_behind = json.loads(self._file.read() or "{}")
+        except ValueError:
+            self.left_behind = {}
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = self.left_behind
+            raise UserError(
+                f"--model_dir={directory} is in use by process {holder.get('pid')} on {holder.get('host')}; "
+                "wait for it, stop it, or give another directory"
+            ) from None
+
+    def note(self, step: int, running: bool = True) -> None:
+        """Writes down how far the run has come."""
+        facts = {"pid": os.getpid(), "host": socket.gethostname(), "step": step, "running": running}
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(json.dumps(facts))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Gives the model_dir free."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._file.close()

@@ -1,0 +1,73 @@
+"""A task's own `tf.data.Dataset` as training input: its iterator state is saved and restored as it is."""
+
+import hashlib
+import os
+import tempfile
+from typing import Any
+
+import tensorflow as tf
+
+from midepoch.config import TrainConfig
+from midepoch.errors import UserError, one_line
+
+
+class OwnDataset:
+    """The counterpart of `ExampleStream` for tasks with a `train_dataset`.
+
+    There is no example id and no seeking: whoever changes the dataset between two runs cannot resume.
+
+    Args:
+      task: the task.
+      config: a resolved config.
+
+    Raises:
+      UserError: the dataset cannot be made, ends, has no (features, labels) elements, or cannot be saved.
+    """
+
+    seekable = False
+
+    def __init__(self, task: Any, config: TrainConfig):
+        self._task = task
+        self._config = config
+        try:
+            dataset = task.train_dataset(config.batch_size, config.seed)
+            self._check(dataset)
+        except UserError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            raise UserError(f"--task={config.task}: train_dataset() fails: {one_line(error)}") from error
+        graph = tf.compat.v1.GraphDef()  # the message has no other public name
+        graph.ParseFromString(
+            tf.raw_ops.DatasetToGraphV2(input_dataset=tf.data.experimental.to_variant(dataset)).numpy()
+        )
+        ops = [node.op for node in graph.node] + [node.op for f in graph.library.function for node in f.node_def]
+        self.version = hashlib.sha256("\n".join(sorted(ops)).encode()).hexdigest()[:16]
+
+    def _check(self, dataset: tf.data.Dataset) -> None:
+        name = self._config.task
+        if not isinstance(dataset.element_spec, tuple) or len(dataset.element_spec) != 2:
+            raise UserError(f"--task={name}: train_dataset() must give (features, labels), not {dataset.element_spec}")
+        if int(dataset.cardinality()) >= 0:
+            raise UserError(
+                f"--task={name}: train_dataset() ends after {int(dataset.cardinality())} batches; "
+                "put .repeat() at its end, so that the target may be raised"
+            )
+        try:
+            with tempfile.TemporaryDirectory() as scratch:
+                tf.train.Checkpoint(iterator=iter(dataset)).write(os.path.join(scratch, "iterator"))
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"--task={name}: the iterator of train_dataset() cannot be saved: {one_line(error)}; leave out generators, "
+                "py_function and tf.random.* (use tf.random.stateless_*)"
+            ) from error
+
+    def fingerprint(self) -> dict:
+        """Returns what the contract can tell about the order of a dataset it cannot look into."""
+        return {"shuffle": "own dataset", "seed": self._config.seed, "batch_size": self._config.batch_size}
+
+    def dataset(self, start: int = 0) -> tf.data.Dataset:
+        """Returns the task's batches as (features, labels, {}): no position, no example ids."""
+        if start:
+            raise ValueError(f"a task's own dataset cannot seek to {start}; only its saved state can be restored")
+        own = self._task.train_dataset(self._config.batch_size, self._config.seed)
+        return own.map(lambda features, labels: (features, labels, {}))

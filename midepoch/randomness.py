@@ -1,0 +1,111 @@
+"""No hidden random state: seeds set once, and tasks that would keep some anyway refused by name.
+
+A checkpoint can only bring back randomness that it knows of. Ops such as `tf.random.uniform` and layers such as
+`Dropout(seed=7)` keep a state of their own, so a resumed run draws other numbers than the run that stopped, silently.
+"""
+
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from midepoch.errors import UserError, one_line
+
+_RANDOM_OPS = frozenset(
+    """
+    RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal ParameterizedTruncatedNormal RandomGamma
+    RandomPoisson RandomPoissonV2 RandomShuffle Multinomial RngReadAndSkip RngSkip StatefulUniform StatefulUniformInt
+    StatefulUniformFullInt StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulRandomBinomial
+    SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 FractionalAvgPool FractionalMaxPool RandomCrop
+    UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler
+    AllCandidateSampler
+    """.split()
+)
+_INSTEAD = "draw from tf.random.stateless_* or tf.nn.experimental.stateless_dropout, with the seed that call() is given"
+
+
+def make_deterministic(seed: int) -> None:
+    """Sets TensorFlow's global seed and op determinism: same seed, same bits, on the same machine and build."""
+    tf.random.set_seed(seed)
+    tf.config.experimental.enable_op_determinism()
+
+
+def hidden_random_ops(function: Callable, *args: Any) -> Iterator[str]:
+    """Traces a function and yields a name for each place in it that draws from hidden random state.
+
+    Args:
+      function: a Python function of tensors.
+      *args: its arguments.
+    """
+    graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
+    yield from _names_in(graph)
+
+
+def _names_in(graph) -> Iterator[str]:
+    definition = graph.as_graph_def()
+    nodes = list(definition.node) + [node for function in definition.library.function for node in function.node_def]
+    for node in nodes:
+        if node.op in _RANDOM_OPS:
+            yield f"{node.name} ({node.op})"
+    for variable in graph.variables:  # Keras 3 keeps a layer's random state in a variable
+        if "seed_generator" in getattr(variable, "path", variable.name):
+            yield getattr(variable, "path", variable.name)
+
+
+def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw: Any) -> None:
+    """Runs a task once, without training, on real input: what is wrong with it shows before anything is written.
+
+    Args:
+      task: the task.
+      name: its name, for the error line.
+      model: a model of it.
+      parse: from raw input to (features, labels).
+      raw: a batch of raw input of B examples.
+
+    Raises:
+      UserError: a method fails, returns the wrong shape, or draws from hidden random state.
+    """
+    seed = tf.constant([1, 0], tf.int64)
+
+    def forward(raw):
+        features, labels = parse(raw)
+        outputs = task.call(model, features, True, seed)
+        task.call(model, features, False, seed)
+        return tf.nest.flatten(labels)[0], task.loss(labels, outputs), task.metrics(labels, outputs)
+
+    try:
+        hidden = list(hidden_random_ops(forward, raw))
+        labels, loss, metrics = tf.function(forward, autograph=False)(raw)
+    except UserError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        raise UserError(f"--task={name} fails on the first batch of the training data: {one_line(error)}") from error
+    if hidden:
+        raise UserError(f"--task={name}: {hidden[0]} draws from hidden random state, which no checkpoint can bring back; {_INSTEAD}")
+    for what, value in [("loss", loss), *((f"metric {key}", value) for key, value in metrics.items())]:
+        if value.shape.rank != 1 or value.shape[0] != labels.shape[0]:
+            raise UserError(
+                f"--task={name}: {what} has shape {tuple(value.shape)} for a batch of {labels.shape[0]}; "
+                "return one number for each example, [B]"
+            )
+
+
+def check_initial_weights(task: Any, name: str, model: tf.keras.Model, seed: int) -> None:
+    """Makes sure that initial weights are a function of the seed alone.
+
+    Args:
+      task: the task.
+      name: its name, for the error line.
+      model: what task.model(seed) has returned before, not trained.
+      seed: the seed.
+
+    Raises:
+      UserError: a second call gives other weights.
+    """
+    again = task.model(seed)
+    for first, second in zip(model.weights, again.weights):
+        if not np.array_equal(first.numpy(), second.numpy()):
+            raise UserError(
+                f"--task={name}: model(seed) gave {first.name} other initial values the second time; "
+                "give its initializer a seed made from the argument"
+            )

@@ -1,0 +1,433 @@
+"""One run of one program in one model_dir: everything around training that has nothing to do with either framework.
+
+`open_run` checks everything, then decides where to start, and only then writes. The `Run` it gives to the program carries
+the task, the input, the schedule and the start, and takes the reports of what the program has done.
+"""
+
+import contextlib
+import os
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+import keras
+import tensorflow as tf
+
+from midepoch import best as best_lib
+from midepoch import config as config_lib
+from midepoch import console, contract, model_dir, randomness, records, startup, stream
+from midepoch.config import TrainConfig
+from midepoch.errors import UserError
+from midepoch.ledger import Ledger
+from midepoch.own_dataset import OwnDataset
+from midepoch.schedule import Schedule
+from midepoch.summaries import EventWriter
+from midepoch.task import check_task, has_own_dataset, load_task
+
+
+class Result(NamedTuple):
+    """How a run ended.
+
+    Attributes:
+      finished: whether the target is reached; if not, it was stopped with everything saved.
+      step: the global step.
+      examples_seen: training examples used so far.
+      metrics: of the last evaluation, or None if there was none.
+      best_metrics: of the best one, or None.
+    """
+
+    finished: bool
+    step: int
+    examples_seen: int
+    metrics: Optional[Dict[str, Any]]
+    best_metrics: Optional[Dict[str, Any]]
+
+
+class Run:
+    """What both programs need to know, and whom they report to.
+
+    Attributes:
+      config: the resolved config.
+      task: the task.
+      inputs: training input: `dataset(start)` gives the batches.
+      schedule: when to save, evaluate, log and end.
+      start: where this process starts.
+      best: metrics of the last and the best evaluation.
+    """
+
+    def __init__(self, program: str, config: TrainConfig, task: Any):
+        self.program = program
+        self.given_config = config
+        self.config = config = config.resolved()
+        self.task = task
+        own = has_own_dataset(task)
+        self._eval_paths: tuple = ()
+        if own:
+            self.inputs = OwnDataset(task, config)
+            epoch_examples = getattr(task, "num_train_examples", None)
+        else:
+            index = records.build_index(_files(task, config, "train_files"))
+            eval_index = records.build_index(_files(task, config, "eval_files"))
+            self._eval_paths = eval_index.paths
+            self.num_eval_examples = eval_index.num_records
+            self.inputs = stream.ExampleStream(index, config, task.parse)
+            epoch_examples = index.num_records
+        self.schedule = Schedule(config, epoch_examples)
+        metric = config.best_metric or task.best_metric
+        self.best = best_lib.Best(config.model_dir, metric, best_lib.resolve_mode(metric, config.best_mode))
+
+    # Before training.
+
+    def check(self) -> None:
+        """Everything that can be wrong with task, data or flags, before anything is written.
+
+        Raises:
+          UserError: something is wrong; the text is the line for the user.
+        """
+        config, directory = self.config, self.config.model_dir
+        model_dir.prepare(directory)
+        self._saved_run = model_dir.read_json(os.path.join(directory, model_dir.RUN_FILE))
+        has_checkpoints = bool(model_dir.steps_on_disk(directory))
+        if has_checkpoints:
+            contract.check_resume(self._saved_run, self._contract(), directory)
+        elif config.restore_from:
+            startup.find_checkpoint(config.restore_from)
+        if config.record_examples and has_own_dataset(self.task):
+            raise UserError(f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out")
+        model = self.task.model(config.seed)
+        if has_own_dataset(self.task):
+            batch = next(iter(self.inputs.dataset()))
+            randomness.check_task(self.task, config.task, model, lambda raw: raw, batch[:2])
+        else:
+            raw = next(iter(tf.data.TFRecordDataset(list(self.inputs.index.paths)).batch(config.batch_size)))
+            randomness.check_task(self.task, config.task, model, self.task.parse, raw)
+        if not has_checkpoints:
+            randomness.check_initial_weights(self.task, config.task, model, config.seed)
+        metrics = {"loss", *self._metric_names(model)}
+        if self.best.metric not in metrics:
+            raise UserError(f"--best_metric={self.best.metric} is no metric of task {config.task}; give one of {', '.join(sorted(metrics))}")
+
+    def _metric_names(self, model: tf.keras.Model) -> List[str]:
+        features, labels = next(iter(self.eval_dataset()))
+        outputs = self.task.call(model, features, False, tf.constant([0, 0], tf.int64))
+        return list(self.task.metrics(labels, outputs))
+
+    def _contract(self) -> Dict[str, Any]:
+        config = self.config
+        order = self.inputs.fingerprint()
+        return {"program": self.program, "task": config.task, "optimizer": config.optimizer, "order": order}
+
+    def pipeline_facts(self, start: int) -> Dict[str, Any]:
+        """Returns what a manifest says about the pipeline that was built to start at position `start`."""
+        version = getattr(self.inputs, "version", stream.PIPELINE_VERSION)
+        return contract.pipeline_facts(self.inputs.fingerprint(), self.config.batch_size, start, version)
+
+    def open(self, lock: model_dir.Lock) -> None:
+        """Chooses the start, mends the model_dir, and announces both."""
+        config, directory, saved = self.config, self.config.model_dir, self._saved_run or {}
+        self._lock = lock
+        self.start = startup.choose_start(
+            directory, config.restore_from, self.pipeline_facts(0), self.inputs.seekable, saved.get("first_step")
+        )
+        self.already_done = (
+            self.start.case == startup.RESUME
+            and self.schedule.at_target(self.start.step, self.start.examples_seen)
+            and not self.evaluation_due()
+        )
+        self._announce()
+        if self.already_done:
+            return
+        for line in startup.heal(directory, self.start):
+            console.say(line)
+        history = saved.get("history", {"starts": 0, "kills": 0, "steps_done_again": 0})
+        killed = lock.left_behind.get("running", False)
+        done_again = max(0, lock.left_behind.get("step", 0) - self.start.step) if killed else 0
+        if done_again:
+            console.say(f"the killed run had reached step {self.start.step + done_again}: {console.count(done_again, 'step')} done again")
+        if self.best.value is not None:
+            console.say(f"best so far: {self.best.metric} {self.best.value:.4f} at step {self.best.step}")
+        self._history = {
+            "starts": history["starts"] + 1,
+            "kills": history["kills"] + bool(killed),
+            "steps_done_again": history["steps_done_again"] + done_again,
+        }
+        self._write_run_files(saved.get("first_step", self.start.step))
+        self._open_outputs()
+
+    def _write_run_files(self, first_step: int) -> None:
+        directory = self.config.model_dir
+        facts = {
+            "contract": self._contract(),
+            "config": {name: value for name, value in vars(self.config).items()},
+            "first_step": first_step,
+            "history": self._history,
+            "versions": {"tensorflow": tf.__version__, "keras": keras.__version__},
+        }
+        model_dir.write_json(os.path.join(directory, model_dir.RUN_FILE), facts)
+        flags_text = config_lib.to_flagfile(self.given_config)
+        model_dir.write_atomically(os.path.join(directory, model_dir.FLAGS_FILE), flags_text)
+
+    def _open_outputs(self) -> None:
+        directory, step = self.config.model_dir, self.start.step
+        self._lock.note(step)
+        self._noted_at = time.monotonic()
+        self._events = EventWriter(directory, step + 1)
+        # An evaluation that is due again replaces the points it may have left before the kill.
+        self._eval_events = EventWriter(self.eval_directory, step if self.evaluation_due() else step + 1)
+        self._ledger = Ledger(os.path.join(directory, model_dir.EXAMPLES_FILE)) if self.config.record_examples else None
+        self._progress = console.Progress(step, self.start.examples_seen)
+        self._examples_before = self.start.examples_seen
+        self._evaluate_at_start = self.start.evaluate
+        self.last_save_at = time.monotonic()
+
+    def close(self, finished: bool, step: int) -> None:
+        """Closes the outputs and notes that this process ended in order."""
+        self._events.close()
+        self._eval_events.close()
+        if self._ledger:
+            self._ledger.close()
+        self._lock.note(step, running=False)
+
+    def _announce(self) -> None:
+        config, start, schedule = self.config, self.start, self.schedule
+        data = "its own dataset"
+        if not has_own_dataset(self.task):
+            data = f"{schedule.epoch_examples} train, {self.num_eval_examples} eval examples"
+        console.say(f"{self.program} · TF {tf.__version__} · CPU · {config.task}: {data}")
+        if start.case == startup.RESUME and self.already_done:
+            return
+        name = os.path.basename(start.prefix or "")
+        for note in start.notes:
+            console.say(note)
+        if start.case == startup.RESUME:
+            console.say(f"resume at step {start.step} from {name} (verified, {start.age_secs:.0f} s old): {self._place(start.examples_seen)}")
+        elif start.case == startup.RESTORE_FROM:
+            console.say(f"start from {start.prefix} at step {start.step} (verified): {self._place(start.examples_seen)}")
+        else:
+            console.say(f"fresh start: no checkpoint in {config.model_dir}")
+        console.say(self._plan())
+
+    def _place(self, examples_seen: int) -> str:
+        epoch_examples = self.schedule.epoch_examples
+        if not epoch_examples:
+            return f"{examples_seen} examples seen"
+        epoch, in_epoch = divmod(examples_seen, epoch_examples)
+        done, per_epoch = (-(-n // self.config.batch_size) for n in (in_epoch, epoch_examples))
+        return f"epoch {epoch + 1}, {done} of {per_epoch} batches done"
+
+    def _plan(self) -> str:
+        config, schedule = self.config, self.schedule
+        target = f"target {self.target_steps()} steps"
+        if config.num_epochs:
+            target += f" ({config.num_epochs} epochs × {-(-schedule.epoch_examples // config.batch_size)})"
+        if config.save_checkpoints_steps:
+            save = f"save every {console.count(config.save_checkpoints_steps, 'step')}"
+        elif config.save_checkpoints_epochs:
+            save = f"save every {console.count(config.save_checkpoints_epochs, 'epoch')}"
+        else:
+            save = f"save every {console.count(config.save_checkpoints_secs, 'second')}"
+        keep = f"keep {config.keep_checkpoint_max}" if config.keep_checkpoint_max else "keep all"
+        if config.keep_checkpoint_every_n_hours:
+            keep += f" and one for every {config.keep_checkpoint_every_n_hours:g} hours"
+        every = console.count(config.eval_every_steps, "step") if config.eval_every_steps else console.count(config.eval_every_epochs, "epoch")
+        return f"{target} · {save}, {keep} · evaluate every {every} · best: {self.best.metric}, {self.best.mode}"
+
+    def target_steps(self) -> int:
+        """Returns the global step at which the run ends, from its start and this config's batch size."""
+        if self.config.train_steps:
+            return self.config.train_steps
+        left = self.schedule.steps_left(self.start.examples_seen, self.config.batch_size)
+        return self.start.step + left
+
+    # Input.
+
+    def train_dataset(self) -> tf.data.Dataset:
+        """Returns the training batches, (features, labels, info), from where this process starts."""
+        return self.inputs.dataset(self.start.pipeline_start)
+
+    def eval_dataset(self) -> tf.data.Dataset:
+        """Returns one pass over the evaluation batches, (features, labels)."""
+        if has_own_dataset(self.task):
+            return self.task.eval_dataset(self.config.batch_size)
+        return stream.eval_dataset(self._eval_paths, self.config.batch_size, self.task.parse)
+
+    @property
+    def eval_directory(self) -> str:
+        """Where TensorBoard finds the evaluation curves."""
+        return os.path.join(self.config.model_dir, "eval")
+
+    @property
+    def best_directory(self) -> str:
+        """Where the best checkpoint lies."""
+        return os.path.join(self.config.model_dir, model_dir.BEST_WEIGHTS)
+
+    # What is due.
+
+    def evaluation_due(self) -> bool:
+        """Says whether the checkpoint this process starts from was to be evaluated and was not."""
+        start = self.start
+        evaluated = self.best.last["global_step"] if self.best.last else -1
+        due = start.evaluate or (start.step > 0 and self.schedule.at_target(start.step, start.examples_seen))
+        return start.case == startup.RESUME and due and evaluated < start.step
+
+    def first_save_due(self) -> bool:
+        """Says whether the first state has to be saved: unless it comes from this very model_dir."""
+        return self.start.case != startup.RESUME
+
+    def save_due(self, step: int, examples_before: int, examples_seen: int) -> bool:
+        """Says whether a checkpoint is due after `step`."""
+        return self.schedule.save(step, examples_before, examples_seen, time.monotonic() - self.last_save_at)
+
+    # Reports.
+
+    def record_step(self, step: int, example_ids: Any) -> None:
+        """Takes the example ids of a step: int64 [B]."""
+        if self._ledger:
+            self._ledger.add(step, example_ids)
+
+    def report_steps(self, step: int, examples_seen: int, loss: float) -> None:
+        """Takes the state after a step: prints and draws it if it is time, and refuses a loss that is not finite.
+
+        Args:
+          step: the global step.
+          examples_seen: the position after it.
+          loss: mean loss of the step's examples.
+        """
+        if time.monotonic() - self._noted_at > 0.5:
+            self._lock.note(step)
+            self._noted_at = time.monotonic()
+        if not self.schedule.log(step):
+            return
+        steps_per_sec, examples_per_sec = self._progress.rates(step, examples_seen)
+        self._events.scalars(
+            step, {"loss": loss, "learning_rate": self.config.learning_rate, "examples_per_sec": examples_per_sec}
+        )
+        left = console.duration((self.target_steps() - step) / steps_per_sec) if steps_per_sec else "?"
+        console.say(
+            f"step {step}/{self.target_steps()}   {self._epoch_place(examples_seen)}loss {loss:.4f}   "
+            f"{examples_per_sec:.0f} examples/s   {left} left"
+        )
+
+    def _epoch_place(self, examples_seen: int) -> str:
+        epoch_examples = self.schedule.epoch_examples
+        if not epoch_examples:
+            return ""
+        epoch, in_epoch = divmod(examples_seen - 1, epoch_examples)
+        done, per_epoch = (-(-n // self.config.batch_size) for n in (in_epoch + 1, epoch_examples))
+        return f"epoch {epoch + 1} {done}/{per_epoch}   "
+
+    def check_loss(self, step: int, loss: float) -> None:
+        """Raises UserError if the loss of a step is not finite."""
+        if loss != loss or loss in (float("inf"), float("-inf")):
+            raise UserError(
+                f"the loss of step {step} is {loss}; nothing was saved after it: lower --learning_rate and start again, "
+                "the last checkpoint is good"
+            )
+
+    def before_save(self) -> None:
+        """To be called before a checkpoint is written: what it covers must not be missing elsewhere."""
+        self._events.flush()
+        if self._ledger:
+            self._ledger.flush()
+
+    def checkpoint_facts(self, step: int, examples_seen: int, evaluate: bool) -> Dict[str, Any]:
+        """Returns what the manifest of a checkpoint says beside its files."""
+        return {
+            "step": int(step),
+            "examples_seen": int(examples_seen),
+            "evaluate": bool(evaluate),
+            "program": self.program,
+            "pipeline": self.pipeline_facts(self.start.pipeline_start),
+        }
+
+    def report_saved(self, step: int, secs: float) -> None:
+        """Takes the time a save took."""
+        self.last_save_at = time.monotonic()
+        self._events.scalars(step, {"save_secs": secs})
+        self._events.flush()
+        self._lock.note(step)
+
+    def as_record(self, metrics: Dict[str, Any], step: int, examples_seen: int) -> Dict[str, Any]:
+        """Returns metrics as the metrics files hold them; see `best.as_record`."""
+        return best_lib.as_record(metrics, step, examples_seen, self.schedule.epoch_examples)
+
+    def draw_evaluation(self, metrics: Dict[str, Any]) -> None:
+        """Puts an evaluation into TensorBoard."""
+        names = [name for name in metrics if name not in ("global_step", "epoch")]
+        values = {name: float("nan") if metrics[name] is None else metrics[name] for name in names}
+        self._eval_events.scalars(metrics["global_step"], values)
+        self._eval_events.flush()
+
+    def report_evaluation(self, metrics: Dict[str, Any], previous_best: Optional[float], improved: bool) -> None:
+        """Prints the outcome of an evaluation."""
+        step, value = metrics["global_step"], metrics[self.best.metric]
+        shown = "not finite" if value is None else f"{value:.4f}"
+        where = f"epoch {metrics['epoch']:g}" if self.schedule.epoch_examples else f"step {step}"
+        if improved and previous_best is None:
+            text = f"{self.best.metric} {shown} (step {step}), first best saved"
+        elif improved:
+            text = f"{self.best.metric} improved {previous_best:.4f} → {shown} (step {step}), best saved"
+        else:
+            text = f"{self.best.metric} {shown} (step {step})"
+            if self.best.value is not None:
+                text += f", best stays {self.best.value:.4f} of step {self.best.step}"
+        console.say(f"eval  {where}   {text}")
+
+    def resume_clock(self, step: int, examples_seen: int) -> None:
+        """To be called when training goes on after something else, so that the speed shown is that of training."""
+        self._progress.pause(step, examples_seen)
+
+    def result(self, step: int, examples_seen: int, reason: Optional[str]) -> Result:
+        """Closes the run's outputs, says how it ended, and returns the same as a value."""
+        finished = self.schedule.at_target(step, examples_seen)
+        if not self.already_done:
+            self.close(finished, step)
+        total = self.target_steps()
+        if self.already_done:
+            console.say(f"already done: {step}/{total} steps, nothing to do; raise --num_epochs or --train_steps to go on")
+        elif finished:
+            best = f" · best {self.best.metric} {self.best.value:.4f} at step {self.best.step}" if self.best.value is not None else ""
+            history = self._history
+            console.say(
+                f"done {step}/{total}{best} · {console.count(history['starts'], 'start')}, "
+                f"{console.count(history['kills'], 'kill')}, {console.count(history['steps_done_again'], 'step')} done again"
+            )
+        else:
+            console.say(f"stopped at {step}/{total}{f' by {reason}' if reason else ''}, nothing lost; run the same command to continue (exit 75)")
+        return Result(finished, step, examples_seen, self.best.last, self.best.best)
+
+
+def _files(task: Any, config: TrainConfig, flag: str) -> tuple:
+    pattern = getattr(config, flag) or getattr(task, flag, None)
+    if not pattern:
+        raise UserError(f"--{flag} is not set, and task {config.task} has no files of its own; give a glob")
+    return records.find_files(pattern, flag)
+
+
+@contextlib.contextmanager
+def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> Iterator[Run]:
+    """Checks everything, locks the model_dir, decides where to start, and gives the run to the program.
+
+    Args:
+      program: "estimator" or "lowlevel".
+      config: what the user wants.
+      task: a task object, or None to load the one that the config names.
+
+    Yields:
+      The run. If its `already_done` is set there is nothing to do.
+
+    Raises:
+      UserError: as `Run.check`, `model_dir.Lock` and `startup.choose_start`; nothing has been written then.
+    """
+    randomness.make_deterministic(config.seed)
+    if task is None:
+        task = load_task(config.task)
+    else:
+        check_task(task, config.task)
+    run = Run(program, config, task)
+    run.check()
+    lock = model_dir.Lock(config.model_dir)
+    try:
+        run.open(lock)
+        yield run
+    finally:
+        lock.release()

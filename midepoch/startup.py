@@ -1,0 +1,159 @@
+"""Starting up: which of the four cases holds, and from which checkpoint and position the run goes on.
+
+In this order:
+
+1. A valid checkpoint in model_dir → resume from the newest valid one.
+2. Checkpoint files, but none valid → refuse. Never start from 0 over somebody's run.
+3. No checkpoint and --restore_from → weights, optimizer and step from there; position too where the contract allows it.
+4. No checkpoint → fresh start.
+"""
+
+import dataclasses
+import os
+import time
+from typing import Any, Dict, List, Optional
+
+from midepoch import contract, model_dir
+from midepoch.errors import UserError
+
+RESUME, RESTORE_FROM, FRESH = "resume", "restore_from", "fresh"
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Where a run starts.
+
+    Attributes:
+      case: RESUME, RESTORE_FROM or FRESH.
+      prefix: the checkpoint to restore, or None.
+      step: global step of the first state.
+      examples_seen: position of the first batch.
+      restore_iterator: True: build the pipeline with `pipeline_start` and restore the saved iterator into it. False: build it
+        with `pipeline_start`, which is then `examples_seen` itself: a seek.
+      pipeline_start: the position to build the pipeline with.
+      evaluate: the state is to be evaluated, should that not have happened.
+      notes: lines for the user: what was skipped or adapted, and why.
+      age_secs: seconds since the checkpoint was written, or None.
+    """
+
+    case: str
+    prefix: Optional[str] = None
+    step: int = 0
+    examples_seen: int = 0
+    restore_iterator: bool = False
+    pipeline_start: int = 0
+    evaluate: bool = False
+    notes: tuple = ()
+    age_secs: Optional[float] = None
+
+
+def choose_start(
+    directory: str, restore_from: Optional[str], facts: Dict[str, Any], seekable: bool, first_step: Optional[int]
+) -> Start:
+    """Walks through the four cases. Only reads.
+
+    Args:
+      directory: the model_dir.
+      restore_from: the flag's value.
+      facts: the pipeline of today; `contract.pipeline_facts`.
+      seekable: whether the pipeline can be built to start anywhere.
+      first_step: the step at which this run started or will start, so that the leftovers of a first save that was killed
+        are told from a lost checkpoint; None if the run is unknown.
+
+    Raises:
+      UserError: case 2; or `restore_from` holds no checkpoint.
+    """
+    notes: List[str] = []
+    lost = False
+    for step in model_dir.steps_on_disk(directory):
+        prefix = model_dir.prefix_of(directory, step)
+        problem = model_dir.problem_with(prefix)
+        if problem is None:
+            return _from_checkpoint(RESUME, prefix, facts, seekable, notes)  # case 1
+        was_committed = os.path.exists(prefix + ".manifest.json")
+        lost = lost or was_committed or step != first_step
+        if was_committed:
+            notes.append(f"skipped model.ckpt-{step}: {problem}")
+    if lost:  # case 2
+        raise UserError(
+            f"--model_dir={directory} holds checkpoint files, but none is whole ({'; '.join(notes) or 'no manifest'}); "
+            "restore one from a copy, or give another --model_dir"
+        )
+    if restore_from:  # case 3
+        return _from_checkpoint(RESTORE_FROM, find_checkpoint(restore_from), facts, seekable, notes)
+    return Start(FRESH)  # case 4
+
+
+def find_checkpoint(source: str) -> str:
+    """Returns the prefix of the checkpoint that --restore_from names: a model_dir, its best_weights, or a path.
+
+    Raises:
+      UserError: there is none, or it is not whole.
+    """
+    name = os.path.basename(source)
+    prefix = source[: -len(".index")] if name.endswith(".index") else source
+    if os.path.isdir(source):
+        prefix = model_dir.newest_valid(source)
+        if prefix is None:
+            raise UserError(f"--restore_from={source} holds no valid checkpoint; give a model_dir, its best_weights, or a path")
+        return prefix
+    if not os.path.exists(prefix + ".index"):
+        raise UserError(f"--restore_from={source} is no checkpoint; give a model_dir, its best_weights, or model.ckpt-<step>")
+    problem = model_dir.problem_with(prefix)
+    if problem:
+        raise UserError(f"--restore_from={source} cannot be used: {problem}; give another checkpoint")
+    return prefix
+
+
+def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bool, notes: List[str]) -> Start:
+    manifest = model_dir.read_manifest(prefix)
+    saved = manifest["pipeline"]
+    start = Start(
+        case,
+        prefix,
+        step=manifest["step"],
+        examples_seen=manifest["examples_seen"],
+        evaluate=manifest["evaluate"],
+        notes=tuple(notes),
+        age_secs=max(0.0, time.time() - os.path.getmtime(prefix + ".manifest.json")),
+    )
+    if contract.iterator_fits(saved, facts):
+        return dataclasses.replace(start, restore_iterator=True, pipeline_start=saved["start"])
+    if seekable and contract.position_carries_over(saved, facts):
+        changed = ", ".join(
+            f"{name} was {saved[name]}, is {facts[name]}"
+            for name in ("batch_size", "version", "tensorflow")
+            if saved[name] != facts[name]
+        )
+        note = f"the pipeline changed ({changed}): seeking to example {start.examples_seen}"
+        return dataclasses.replace(start, pipeline_start=start.examples_seen, notes=(*notes, note))
+    if case == RESUME:
+        raise UserError(
+            f"{prefix} was saved with another pipeline, and this one cannot seek to its position; "
+            "set the flags and TensorFlow back to what they were, or use --restore_from with another --model_dir"
+        )
+    note = "data, seed or shuffle differ from those of --restore_from: starting at the first example"
+    return dataclasses.replace(start, examples_seen=0, notes=(*notes, note))
+
+
+def heal(directory: str, start: Start) -> List[str]:
+    """Acts on what `choose_start` found: moves damaged checkpoints aside, sweeps leftovers, mends the `checkpoint` file.
+
+    Returns:
+      Lines for the user.
+    """
+    lines = []
+    newest = start.step if start.case == RESUME else -1
+    for step in model_dir.steps_on_disk(directory):
+        prefix = model_dir.prefix_of(directory, step)
+        if step > newest and os.path.exists(prefix + ".manifest.json"):
+            lines.append(f"model.ckpt-{step} moved to {model_dir.set_aside(prefix)}")
+    model_dir.sweep(directory, newest)
+    if start.case == RESUME:
+        model_dir.point_state_at(directory, start.prefix)
+    best = os.path.join(directory, model_dir.BEST_WEIGHTS)
+    best_prefix = model_dir.newest_valid(best)
+    if best_prefix:
+        model_dir.sweep(best, model_dir.step_of(best_prefix))
+        model_dir.point_state_at(best, best_prefix)
+    return lines

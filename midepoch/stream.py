@@ -1,0 +1,264 @@
+"""The example stream: which example comes at which position, and the tf.data pipeline that reads it.
+
+The definition. The N records are numbered by **example id**, 0 … N−1. Position p of the endless stream holds
+
+    x[p] = π(seed, p div N)[p mod N]
+
+where π(seed, e) is the permutation of epoch e:
+
+* `none`: the identity.
+* `window`: the ids are cut into blocks of K consecutive ids; the one block that may be shorter is always the last. The
+  full blocks are permuted by RandomIndexShuffle (8 rounds), whose three seeds are philox numbers of (seed, e); the short
+  block keeps the last place. Every M = max(1, W div K) blocks in that order make a window. The ids of a window, ascending,
+  are shuffled by StatelessShuffle with a philox seed of (seed, e, window).
+* `buffer`: whatever `Dataset.shuffle` makes of it; only reproducible, not defined.
+
+A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
+iterator saved at p are the same thing.
+
+Memory of `window`: the window in use, the next one being read, and the one being shuffled: (2 to 3) × W records.
+"""
+
+from typing import Any, Callable, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from midepoch.config import TrainConfig
+from midepoch.records import RecordIndex
+
+# Counted up when a change of the pipeline makes old iterator states unusable (positions stay valid for ever).
+PIPELINE_VERSION = 1
+
+_ROUNDS = 8
+_READ_BYTES = 256 * 1024
+
+
+def seeds(seed, epoch, count: int) -> tf.Tensor:
+    """Returns `count` philox numbers of (seed, epoch); int64 [count]. Scalars int64 in, `seed` >= 0."""
+    key = tf.stack([tf.cast(seed, tf.int64), tf.cast(epoch, tf.int64)])
+    return tf.random.stateless_uniform([count], key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+
+
+class WindowOrder:
+    """π of `window` and `none`: pure arithmetic, no files.
+
+    Args:
+      num_records: N, at least 1.
+      seed: the run's seed; ignored without `shuffle`.
+      window: W, in records.
+      block: K, in records.
+      shuffle: False gives file order.
+    """
+
+    def __init__(self, num_records: int, seed: int, window: int, block: int, shuffle: bool = True):
+        self.num_records = num_records
+        self.seed = seed
+        self.shuffle = shuffle
+        self.block = block
+        self.num_blocks = -(-num_records // block)
+        self.blocks_per_window = max(1, window // block)
+        if self.blocks_per_window >= self.num_blocks:
+            # The window holds the whole epoch, and sorts its blocks: one big block is the same order for less work.
+            self.block, self.num_blocks, self.blocks_per_window = num_records, 1, 1
+        self.window = self.blocks_per_window * self.block
+        self.num_windows = -(-self.num_blocks // self.blocks_per_window)
+
+    def window_blocks(self, epoch, window) -> tf.Tensor:
+        """Returns the blocks of a window, ascending; int64 [M], shorter in the last window. Scalars int64 in."""
+        first = window * self.blocks_per_window
+        places = tf.range(first, tf.minimum(first + self.blocks_per_window, self.num_blocks))
+        full_blocks = self.num_records // self.block
+        if not self.shuffle or full_blocks < 2:
+            return places
+        # An index above max_index would send RandomIndexShuffle into an endless loop.
+        permuted = tf.raw_ops.RandomIndexShuffle(
+            index=tf.minimum(places, full_blocks - 1),
+            seed=tf.tile(seeds(self.seed, epoch, 3)[tf.newaxis], [tf.size(places), 1]),
+            max_index=tf.constant(full_blocks - 1, tf.int64),
+            rounds=_ROUNDS,
+        )
+        return tf.sort(tf.where(places < full_blocks, permuted, places))
+
+    def window_order(self, epoch, window) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Returns a window's example ids in stream order, and where each lies among the window's records as read.
+
+        Args:
+          epoch: scalar int64.
+          window: scalar int64, its number in the epoch.
+
+        Returns:
+          (example ids, places), both int64 [records in the window].
+        """
+        starts = self.window_blocks(epoch, window) * self.block
+        ids = tf.reshape(starts[:, tf.newaxis] + tf.range(self.block, dtype=tf.int64), [-1])
+        # Only the last window is shorter, and the short block is the last of its ids.
+        ids = ids[: self.num_records - window * self.window]
+        places = tf.range(tf.size(ids, out_type=tf.int64))
+        if self.shuffle:
+            key = tf.random.experimental.stateless_fold_in(seeds(self.seed, epoch, 2), window)
+            places = tf.random.experimental.stateless_shuffle(places, key, alg="philox")
+        return tf.gather(ids, places), places
+
+    def epoch_order(self, epoch: int) -> np.ndarray:
+        """Returns π(seed, epoch); int64 [N]. For tests and people; the pipeline never needs all of it."""
+        windows = [self.window_order(tf.constant(epoch, tf.int64), tf.constant(w, tf.int64))[0] for w in range(self.num_windows)]
+        return np.concatenate([ids.numpy() for ids in windows])
+
+
+Batch = Tuple[Any, Any, dict]
+ParseFn = Callable[[tf.Tensor], Tuple[Any, Any]]
+
+
+class ExampleStream:
+    """The endless stream of training batches over some TFRecord files.
+
+    Args:
+      index: the files' records.
+      config: a resolved config; its batch size, seed and shuffle flags are used.
+      parse: serialized records, string [B], to (features, labels), both [B, ...].
+    """
+
+    def __init__(self, index: RecordIndex, config: TrainConfig, parse: ParseFn):
+        self.index = index
+        self._config = config
+        self._parse = parse
+        self.seekable = config.shuffle != "buffer"
+
+    def fingerprint(self) -> dict:
+        """Returns what fixes the order of the examples: equal fingerprints, equal streams."""
+        config = self._config
+        order = {"shuffle": config.shuffle, "seed": config.seed, "data": self.index.fingerprint()}
+        if config.shuffle == "window":
+            order.update(shuffle_window=config.shuffle_window, shuffle_block=config.shuffle_block)
+        if config.shuffle == "buffer":
+            # The batch size too: there is no seeking, so a buffer's state has to fit as it is.
+            order.update(shuffle_buffer_size=config.shuffle_buffer_size, batch_size=config.batch_size)
+        return order
+
+    def dataset(self, start: int = 0) -> tf.data.Dataset:
+        """Returns the batches from position `start` on, without end.
+
+        Args:
+          start: the first position, `examples_seen` of the run; a seek costs at most the reading of one window.
+
+        Returns:
+          A dataset of (features, labels, info): features and labels as `parse` gives them, [B, ...]; info holds
+          `example_ids`, int64 [B], and, where the order is defined, `position`, int64 [], that of the batch's first example.
+        """
+        pipeline = self._windowed(start) if self.seekable else self._buffered(start)
+        options = tf.data.Options()
+        options.deterministic = True
+        # Cursors instead of buffers in the iterator's state; tf.data's shuffle saves its buffer in either mode, and restores
+        # faster in the other.
+        options.experimental_symbolic_checkpoint = self.seekable
+        return pipeline.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+    def _buffered(self, start: int) -> tf.data.Dataset:
+        """`Dataset.shuffle` as everybody writes it."""
+        if start:
+            raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")
+        config = self._config
+        records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
+        shuffled = records.shuffle(config.shuffle_buffer_size, seed=config.seed, reshuffle_each_iteration=True)
+
+        def parse_batch(ids, serialized) -> Batch:
+            return (*self._parse(serialized), {"example_ids": ids})
+
+        return shuffled.batch(config.batch_size).repeat().map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+    def _windowed(self, start: int) -> tf.data.Dataset:
+        """Blocks are read, gathered into windows, permuted, and cut into batches; every stage is a plain cursor."""
+        config = self._config
+        shuffle = config.shuffle == "window"
+        # File order needs no window; reading it in the same blocks keeps one pipeline for both.
+        order = WindowOrder(self.index.num_records, config.seed, config.shuffle_window, config.shuffle_block, shuffle)
+        batch_size, num_records = config.batch_size, order.num_records
+        start_epoch, start_in_epoch = divmod(start, num_records)
+        start_window, start_in_window = divmod(start_in_epoch, order.window)
+        first = start_epoch * order.num_windows + start_window  # windows are counted through all epochs
+        # Where no batch can lie across two windows they are cut by slicing, several times faster than record by record.
+        aligned = order.num_windows == 1 or (order.window % batch_size == 0 and start_in_window % batch_size == 0)
+
+        def blocks(window) -> tf.Tensor:
+            listed = order.window_blocks(window // order.num_windows, window % order.num_windows)
+            return tf.pad(listed, [[0, order.blocks_per_window - tf.size(listed)]], constant_values=-1)
+
+        def permute(window, records):
+            epoch, in_epoch = window // order.num_windows, window % order.num_windows
+            ids, places = order.window_order(epoch, in_epoch)
+            skip = tf.where(window == first, tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))
+            position = epoch * num_records + in_epoch * order.window + skip
+            ids = ids[skip:]
+            positions = position + tf.range(tf.size(ids, out_type=tf.int64))
+            serialized = tf.gather(tf.reshape(records, [-1]), places[skip:])
+            if aligned:
+                return positions, ids, serialized
+            # Fill up the epoch's last batch, so that the next epoch starts with a batch of its own.
+            left = tf.where(epoch == start_epoch, tf.constant(num_records - start_in_epoch, tf.int64), num_records)
+            fill = [[0, tf.where(in_epoch == order.num_windows - 1, -left % batch_size, 0)]]
+            return (
+                tf.pad(positions, fill, constant_values=-1),
+                tf.pad(ids, fill, constant_values=-1),
+                tf.concat([serialized, tf.fill([fill[0][1]], "")], axis=0),
+            )
+
+        def slices(positions, ids, serialized) -> tf.data.Dataset:
+            def batch(at):
+                to = at + batch_size
+                return positions[at:to], ids[at:to], serialized[at:to]
+
+            return tf.data.Dataset.range(0, tf.size(ids, out_type=tf.int64), batch_size).map(batch)
+
+        def parse_batch(positions, ids, serialized) -> Batch:
+            if not aligned:
+                real = tf.math.count_nonzero(positions >= 0)
+                positions, ids, serialized = positions[:real], ids[:real], serialized[:real]
+            features, labels = self._parse(serialized)
+            return features, labels, {"position": positions[0], "example_ids": ids}
+
+        read_block = self._block_reader(order)
+        windows = (
+            tf.data.Dataset.range(first, 2**62)
+            .map(blocks)
+            .unbatch()
+            .flat_map(read_block)
+            .padded_batch(order.blocks_per_window, [order.block])
+            .enumerate(first)
+            .map(permute)
+            .prefetch(1)
+        )
+        batches = windows.flat_map(slices) if aligned else windows.unbatch().batch(batch_size)
+        return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+    def _block_reader(self, order: WindowOrder) -> Callable[[tf.Tensor], tf.data.Dataset]:
+        """Returns a function from a block's number, or -1 for none, to a dataset of one element: its records, string [K]."""
+        block_files, block_offsets = self.index.locate(np.arange(order.num_blocks) * order.block)
+        mean_block_bytes = sum(self.index.file_bytes) // order.num_blocks
+        buffer_bytes = min(max(mean_block_bytes, 4096), _READ_BYTES)
+
+        def read(block) -> tf.data.Dataset:
+            # The reader starts at the block's offset and goes on into the next files, where the block does.
+            paths = tf.constant(self.index.paths)[tf.gather(block_files, block) :]
+            offsets = tf.pad([tf.gather(block_offsets, block)], [[0, tf.size(paths) - 1]])
+            reader = tf.raw_ops.TFRecordDatasetV2(
+                filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
+            )
+            return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block).take(1)
+
+        def read_or_nothing(block) -> tf.data.Dataset:
+            variant = tf.cond(
+                block >= 0,
+                lambda: tf.data.experimental.to_variant(read(block)),
+                lambda: tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(tf.constant([], tf.string))),
+            )
+            return tf.data.experimental.from_variant(variant, tf.TensorSpec([None], tf.string))
+
+        every_window_is_full = order.num_blocks % order.blocks_per_window == 0
+        return read if every_window_is_full else read_or_nothing
+
+
+def eval_dataset(paths: tuple, batch_size: int, parse: ParseFn) -> tf.data.Dataset:
+    """Returns one pass over evaluation files in file order; (features, labels), the last batch may be smaller."""
+    records = tf.data.TFRecordDataset(list(paths)).batch(batch_size)
+    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
