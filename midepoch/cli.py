@@ -1,10 +1,11 @@
 """The command line of both programs: flags in, one call, an exit code out, and one line for every error."""
 
+import contextlib
 import os
 import sys
-from typing import Any, Callable, List
+from typing import Any, Callable, Iterator, List
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from midepoch import config as config_lib
 from midepoch.errors import UserError
@@ -15,13 +16,35 @@ EXIT_STOPPED = 75  # EX_TEMPFAIL: run the same command again
 
 
 def quiet_tensorflow() -> None:
-    """Imports TensorFlow with its start-up chatter and deprecation walls off; set the variable to 0 to hear them."""
+    """Imports TensorFlow with its start-up chatter and deprecation walls off.
+
+    Set TF_CPP_MIN_LOG_LEVEL=0 to hear them.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # another line of chatter, and other bits on other processors
-    import tensorflow as tf
+    if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
+        return
+    with _stderr_discarded():  # some lines of current releases heed no variable; errors come as exceptions
+        import tensorflow as tf
 
-    if os.environ["TF_CPP_MIN_LOG_LEVEL"] != "0":
-        tf.get_logger().setLevel("ERROR")
+        tf.config.list_physical_devices()
+    tf.get_logger().setLevel("ERROR")
+    logging.set_verbosity(logging.ERROR)
+
+
+@contextlib.contextmanager
+def _stderr_discarded() -> Iterator[None]:
+    """Sends what C++ writes to standard error nowhere."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def run(main: Callable[[config_lib.TrainConfig], Any]) -> None:
