@@ -175,6 +175,11 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
 
     def begin(self) -> None:
         self._best_saver = CommittingSaver(self._run, max_to_keep=1)
+        # Estimator draws the evaluations itself. A writer of its own for this start, and the mark that tells TensorBoard to
+        # drop what a killed run drew from here on.
+        tf.compat.v1.summary.FileWriterCache.clear()
+        start_mark = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
+        tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory).add_session_log(start_mark, self._run.first_eval_step)
 
     def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         run, best, examples_seen = self._run, self._run.best, self._hook.examples_seen

@@ -171,18 +171,17 @@ class Run:
         self._lock.note(step)
         self._noted_at = time.monotonic()
         self._events = EventWriter(directory, step + 1)
-        # An evaluation that is due again replaces the points it may have left before the kill.
-        self._eval_events = EventWriter(self.eval_directory, step if self.evaluation_due() else step + 1)
+        self._eval_events: Optional[EventWriter] = None
         self._ledger = Ledger(os.path.join(directory, model_dir.EXAMPLES_FILE)) if self.config.record_examples else None
         self._progress = console.Progress(step, self.start.examples_seen)
-        self._examples_before = self.start.examples_seen
-        self._evaluate_at_start = self.start.evaluate
+        self._evaluation_was_due = self.evaluation_due()
         self.last_save_at = time.monotonic()
 
     def close(self, finished: bool, step: int) -> None:
         """Closes the outputs and notes that this process ended in order."""
         self._events.close()
-        self._eval_events.close()
+        if self._eval_events:
+            self._eval_events.close()
         if self._ledger:
             self._ledger.close()
         self._lock.note(step, running=False)
@@ -350,10 +349,17 @@ class Run:
         """Returns metrics as the metrics files hold them; see `best.as_record`."""
         return best_lib.as_record(metrics, step, examples_seen, self.schedule.epoch_examples)
 
+    @property
+    def first_eval_step(self) -> int:
+        """The first step this process may evaluate: the start's own if that is due, possibly for the second time."""
+        return self.start.step + (0 if self._evaluation_was_due else 1)
+
     def draw_evaluation(self, metrics: Dict[str, Any]) -> None:
         """Puts an evaluation into TensorBoard."""
         names = [name for name in metrics if name not in ("global_step", "epoch")]
         values = {name: float("nan") if metrics[name] is None else metrics[name] for name in names}
+        if self._eval_events is None:
+            self._eval_events = EventWriter(self.eval_directory, self.first_eval_step)
         self._eval_events.scalars(metrics["global_step"], values)
         self._eval_events.flush()
 

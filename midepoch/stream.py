@@ -11,7 +11,7 @@ where π(seed, e) is the permutation of epoch e:
   full blocks are permuted by RandomIndexShuffle (8 rounds), whose three seeds are philox numbers of (seed, e); the short
   block keeps the last place. Every M = max(1, W div K) blocks in that order make a window. The ids of a window, ascending,
   are shuffled by StatelessShuffle with a philox seed of (seed, e, window).
-* `buffer`: whatever `Dataset.shuffle` makes of it; only reproducible, not defined.
+* `buffer`: whatever `Dataset.shuffle` makes of two philox seeds of (seed, e); only reproducible, not defined.
 
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
@@ -155,17 +155,34 @@ class ExampleStream:
         return pipeline.prefetch(tf.data.AUTOTUNE).with_options(options)
 
     def _buffered(self, start: int) -> tf.data.Dataset:
-        """`Dataset.shuffle` as everybody writes it."""
+        """The op behind `Dataset.shuffle`, with seeds of its own for each epoch.
+
+        The usual `shuffle(size, seed).batch(n).repeat()` draws them from a generator. An iterator restored in an Estimator's
+        graph does not get that back: the epochs after the one it was saved in come in another order.
+        """
         if start:
             raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")
         config = self._config
         records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
-        shuffled = records.shuffle(config.shuffle_buffer_size, seed=config.seed, reshuffle_each_iteration=True)
+
+        def epoch_batches(epoch) -> tf.data.Dataset:
+            epoch_seeds = seeds(config.seed, epoch, 2)
+            shuffled = tf.raw_ops.ShuffleDataset(
+                input_dataset=tf.data.experimental.to_variant(records),
+                buffer_size=config.shuffle_buffer_size,
+                seed=epoch_seeds[0],
+                seed2=epoch_seeds[1],
+                reshuffle_each_iteration=False,
+                output_types=[tf.int64, tf.string],
+                output_shapes=[[], []],
+            )
+            return tf.data.experimental.from_variant(shuffled, records.element_spec).batch(config.batch_size)
 
         def parse_batch(ids, serialized) -> Batch:
             return (*self._parse(serialized), {"example_ids": ids})
 
-        return shuffled.batch(config.batch_size).repeat().map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
+        batches = tf.data.Dataset.range(2**62).flat_map(epoch_batches)
+        return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _windowed(self, start: int) -> tf.data.Dataset:
         """Blocks are read, gathered into windows, permuted, and cut into batches; every stage is a plain cursor."""
@@ -187,7 +204,7 @@ class ExampleStream:
         def permute(window, records):
             epoch, in_epoch = window // order.num_windows, window % order.num_windows
             ids, places = order.window_order(epoch, in_epoch)
-            skip = tf.where(window == first, tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))
+            skip = tf.where(tf.equal(window, first), tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))
             position = epoch * num_records + in_epoch * order.window + skip
             ids = ids[skip:]
             positions = position + tf.range(tf.size(ids, out_type=tf.int64))
@@ -195,8 +212,8 @@ class ExampleStream:
             if aligned:
                 return positions, ids, serialized
             # Fill up the epoch's last batch, so that the next epoch starts with a batch of its own.
-            left = tf.where(epoch == start_epoch, tf.constant(num_records - start_in_epoch, tf.int64), num_records)
-            fill = [[0, tf.where(in_epoch == order.num_windows - 1, -left % batch_size, 0)]]
+            left = tf.where(tf.equal(epoch, start_epoch), tf.constant(num_records - start_in_epoch, tf.int64), num_records)
+            fill = [[0, tf.where(tf.equal(in_epoch, order.num_windows - 1), -left % batch_size, 0)]]
             return (
                 tf.pad(positions, fill, constant_values=-1),
                 tf.pad(ids, fill, constant_values=-1),
