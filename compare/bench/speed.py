@@ -1,16 +1,20 @@
 """How fast both programs train, beside what people would write instead: `python -m compare.bench.speed`.
 
-The two sides of a comparison take turns, so that whatever else the machine does meets both; what counts is the median of
-the ratios of the pairs. Everything runs with op determinism on. It reports and passes no judgement: the exit code is 0.
+The two sides of a comparison are started, warmed up, and then train by turns, so that whatever else the machine does meets
+both; what counts is the median of the ratios of the pairs. Start-up, saving and evaluation lie outside of what is timed.
+Everything runs with op determinism on. It reports and passes no judgement: the exit code is 0.
 """
 
 import argparse
+import contextlib
+import io
 import os
 import platform
 import statistics
 import sys
 from typing import Any, Callable, List, NamedTuple
 
+from compare.bench.stopwatch import training
 from midepoch import cli
 
 
@@ -20,7 +24,7 @@ class Comparison(NamedTuple):
     Attributes:
       what: the name of the network.
       task: what both sides train.
-      side: (name, arm) of ours; an arm is a function of (task, seconds) to steps per second, see `arms.py`.
+      side: (name, arm) of ours; see `arms.py`.
       peer: (name, arm) of what it is measured against.
       bar: the least ratio wanted.
     """
@@ -56,10 +60,11 @@ def measure(comparison: Comparison, num_pairs: int, secs: float, say: Callable[[
     """Measures pairs by turns and returns the line of the table."""
     (name, arm), (peer_name, peer_arm) = comparison.side, comparison.peer
     pairs = []
-    for number in range(1, num_pairs + 1):
-        pair = arm(comparison.task, secs), peer_arm(comparison.task, secs)
-        pairs.append(pair)
-        say(f"{comparison.what} pair {number}/{num_pairs}: {name} {pair[0]:.0f}, {peer_name} {pair[1]:.0f} steps/s")
+    with training(arm, comparison.task) as side, training(peer_arm, comparison.task) as peer:
+        for number in range(1, num_pairs + 1):
+            pair = side.measure(secs), peer.measure(secs)
+            pairs.append(pair)
+            say(f"{comparison.what} pair {number}/{num_pairs}: {name} {pair[0]:.0f}, {peer_name} {pair[1]:.0f} steps/s")
     ratios = [ours / theirs for ours, theirs in pairs]
     ours, theirs = (statistics.median(side) for side in zip(*pairs))
     ratio = statistics.median(ratios)
@@ -94,7 +99,8 @@ def main() -> None:
         "|---|---|---|---|---|---|---|",
     ]
     for comparison in comparisons():
-        lines.append(measure(comparison, args.pairs, args.secs, lambda text: print(text, file=sys.stderr, flush=True)))
+        with contextlib.redirect_stdout(io.StringIO()):  # the programs' own lines
+            lines.append(measure(comparison, args.pairs, args.secs, lambda text: print(text, file=sys.stderr, flush=True)))
     print("\n".join(lines))
     print(f"\n{machine()} · batch 64, op determinism on, medians of {args.pairs} alternating pairs")
 
