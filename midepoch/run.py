@@ -291,7 +291,8 @@ class Run:
           examples_seen: the position after it.
           loss: mean loss of the step's examples.
         """
-        if time.monotonic() - self._noted_at > 0.5:
+        # What the terminal has told of is noted too: after a kill, both say the same about how far the run had come.
+        if self.schedule.log(step) or time.monotonic() - self._noted_at > 0.5:
             self._lock.note(step)
             self._noted_at = time.monotonic()
         if not self.schedule.log(step):
