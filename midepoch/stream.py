@@ -185,9 +185,10 @@ class ExampleStream:
             return tf.pad(listed, [[0, order.blocks_per_window - tf.size(listed)]], constant_values=-1)
 
         def permute(window, records):
+            # tf.equal, since in an Estimator's graph `==` between tensors asks whether they are the same object.
             epoch, in_epoch = window // order.num_windows, window % order.num_windows
             ids, places = order.window_order(epoch, in_epoch)
-            skip = tf.where(window == first, tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))
+            skip = tf.where(tf.equal(window, first), tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))
             position = epoch * num_records + in_epoch * order.window + skip
             ids = ids[skip:]
             positions = position + tf.range(tf.size(ids, out_type=tf.int64))
@@ -195,8 +196,8 @@ class ExampleStream:
             if aligned:
                 return positions, ids, serialized
             # Fill up the epoch's last batch, so that the next epoch starts with a batch of its own.
-            left = tf.where(epoch == start_epoch, tf.constant(num_records - start_in_epoch, tf.int64), num_records)
-            fill = [[0, tf.where(in_epoch == order.num_windows - 1, -left % batch_size, 0)]]
+            left = tf.where(tf.equal(epoch, start_epoch), tf.constant(num_records - start_in_epoch, tf.int64), num_records)
+            fill = [[0, tf.where(tf.equal(in_epoch, order.num_windows - 1), -left % batch_size, 0)]]
             return (
                 tf.pad(positions, fill, constant_values=-1),
                 tf.pad(ids, fill, constant_values=-1),
