@@ -8,6 +8,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 import pytest
 import tensorflow as tf
 
+from midepoch import model_dir
 from midepoch.config import TrainConfig
 from midepoch.randomness import make_deterministic
 from tests import tiny_task
@@ -54,6 +55,22 @@ def tiny_config(tiny_files, tmp_path):
         if {"save_checkpoints_secs", "save_checkpoints_epochs"} & set(fields):
             del defaults["save_checkpoints_steps"]
         return TrainConfig(**{**defaults, **fields})
+
+    return make
+
+
+@pytest.fixture
+def fake_checkpoint():
+    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: files that look like a checkpoint; the prefix."""
+
+    def make(directory, step, committed=True, content="", **facts) -> str:
+        prefix = model_dir.prefix_of(str(directory), step)
+        for name in ("index", "data-00000-of-00001"):
+            with open(f"{prefix}.{name}", "w", encoding="utf-8") as file:
+                file.write(f"{content}{step} {name}".ljust(20)[:20])
+        if committed:
+            model_dir.commit(prefix, {"step": step, **facts})
+        return prefix
 
     return make
 
