@@ -1,5 +1,6 @@
 """Fixtures of all tests. TensorFlow is quiet, deterministic and seeded, as in the programs."""
 
+import dataclasses
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -7,8 +8,11 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import pytest
 import tensorflow as tf
+from absl import flags
+from absl.testing import flagsaver
 
-from midepoch import model_dir
+from midepoch import cli, model_dir
+from midepoch import config as config_lib
 from midepoch.config import TrainConfig
 from midepoch.randomness import make_deterministic
 from tests import tiny_task
@@ -57,6 +61,21 @@ def tiny_config(tiny_files, tmp_path):
         return TrainConfig(**{**defaults, **fields})
 
     return make
+
+
+@pytest.fixture
+def parse_flags():
+    """`parse_flags(*arguments)`: parses a command line as both programs do, as if it were the first of the process."""
+    if "model_dir" not in flags.FLAGS:
+        config_lib.define_flags()
+
+    def parse(*arguments):
+        for field in dataclasses.fields(TrainConfig):
+            flags.FLAGS[field.name].unparse()
+        return cli._parse_flags(["program", *arguments])
+
+    with flagsaver.flagsaver():
+        yield parse
 
 
 @pytest.fixture
