@@ -1,4 +1,6 @@
-"""The two ways a run ends early, as exceptions."""
+"""Errors for people: what only the user can put right, and the line of a long message that says what happened."""
+
+import re
 
 
 class UserError(Exception):
@@ -8,8 +10,26 @@ class UserError(Exception):
     """
 
 
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+# What TensorFlow and Keras write around the line that says what happened.
+_AROUND = re.compile(
+    r'in user code:|Graph execution error:|Exception encountered when calling|Detected at node|<stack traces|File "|Traceback'
+)
+
+
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """Returns the first line with text of an exception's message, cut to `limit` characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
+    """Returns the first line of an exception's message that says something, cut to `limit` characters.
+
+    Args:
+      error: the exception; its message may hold colours, stack frames and introductions of TensorFlow and Keras.
+      limit: characters, at least 1.
+    """
+    said, in_frame = [], False
+    for line in _COLOUR.sub("", str(error)).splitlines():
+        around = _AROUND.match(line.strip())
+        is_code = in_frame and line[:1].isspace()  # a frame's second line
+        if line.strip() and not around and not is_code:
+            said.append(line.strip())
+        in_frame = bool(around) and around.group() == 'File "'
+    text = said[0] if said else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -95,7 +95,7 @@ def _size_and_digest(path: str) -> Dict[str, Any]:
 def read_manifest(prefix: str) -> Optional[Dict[str, Any]]:
     """Returns the manifest of a checkpoint, or None if there is none that can be read."""
     manifest = read_json(prefix + _MANIFEST)
-    return manifest if isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) else None
+    return manifest if isinstance(manifest, dict) and manifest.get("files") and isinstance(manifest["files"], dict) else None
 
 
 def problem_with(prefix: str) -> Optional[str]:
@@ -240,9 +240,10 @@ class Lock:
             raise UserError(f"--model_dir={directory}: cannot write there: {error.strerror}; give another") from error
         self._file.seek(0)
         try:
-            self.left_behind = json.loads(self._file.read() or "{}")
+            left_behind = json.loads(self._file.read())
         except ValueError:
-            self.left_behind = {}
+            left_behind = None
+        self.left_behind: Dict[str, Any] = left_behind if isinstance(left_behind, dict) else {}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -5,11 +5,12 @@ bytes masked CRC-32C of the record. So the offsets are found by hopping from len
 Source of the format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
 """
 
+import contextlib
 import dataclasses
 import glob
 import mmap
 import os
-from typing import Optional
+from typing import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -156,12 +157,19 @@ def _verify_records(path: str, offsets: np.ndarray) -> None:
         raise _damaged(path, record, int(offsets[record]), "the reader stops here")
 
 
-def describe_damage(index: RecordIndex, error: tf.errors.OpError) -> Optional[UserError]:
-    """Finds the damaged record behind an error met while training, or returns None if every record reads well."""
-    del error
+@contextlib.contextmanager
+def damage_explained(paths: tuple) -> Iterator[None]:
+    """Turns TensorFlow's error over a file that was damaged or removed since it was indexed into one that names the record.
+
+    Args:
+      paths: the files that are read within the context; on an error they are read again, in full.
+
+    Raises:
+      UserError: one of them cannot be read to its end. Any other error goes through as it is.
+    """
     try:
-        for path in index.paths:
+        yield
+    except (tf.errors.DataLossError, tf.errors.NotFoundError):
+        for path in paths:
             _verify_records(path, _index_file(path))
-    except UserError as found:
-        return found
-    return None
+        raise

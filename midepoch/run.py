@@ -49,6 +49,7 @@ class Run:
       config: the resolved config.
       task: the task.
       inputs: training input: `dataset(start)` gives the batches.
+      data_paths: the files that are read; empty if the task brings its own dataset.
       schedule: when to save, evaluate, log and end.
       start: where this process starts.
       best: metrics of the last and the best evaluation.
@@ -60,7 +61,7 @@ class Run:
         self.config = config = config.resolved()
         self.task = task
         own = has_own_dataset(task)
-        self._eval_paths: tuple = ()
+        self._eval_paths = self.data_paths = ()
         if own:
             self.inputs = OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
@@ -68,6 +69,7 @@ class Run:
             index = records.build_index(_files(task, config, "train_files"))
             eval_index = records.build_index(_files(task, config, "eval_files"))
             self._eval_paths = eval_index.paths
+            self.data_paths = index.paths + eval_index.paths
             self.num_eval_examples = eval_index.num_records
             self.inputs = stream.ExampleStream(index, config, task.parse)
             epoch_examples = index.num_records
@@ -423,7 +425,8 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
       The run. If its `already_done` is set there is nothing to do.
 
     Raises:
-      UserError: as `Run.check`, `model_dir.Lock` and `startup.choose_start`; nothing has been written then.
+      UserError: as `Run.check`, `model_dir.Lock` and `startup.choose_start`; nothing has been written then. Or a data file
+        turned out to be damaged in mid-training; nothing is saved after that.
     """
     randomness.make_deterministic(config.seed)
     if task is None:
@@ -431,10 +434,11 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
     else:
         check_task(task, config.task)
     run = Run(program, config, task)
-    run.check()
-    lock = model_dir.Lock(config.model_dir)
-    try:
-        run.open(lock)
-        yield run
-    finally:
-        lock.release()
+    with records.damage_explained(run.data_paths):
+        run.check()
+        lock = model_dir.Lock(config.model_dir)
+        try:
+            run.open(lock)
+            yield run
+        finally:
+            lock.release()

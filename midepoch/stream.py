@@ -202,6 +202,7 @@ class ExampleStream:
             return tf.pad(listed, [[0, order.blocks_per_window - tf.size(listed)]], constant_values=-1)
 
         def permute(window, records):
+            # tf.equal, since in an Estimator's graph `==` between tensors asks whether they are the same object.
             epoch, in_epoch = window // order.num_windows, window % order.num_windows
             ids, places = order.window_order(epoch, in_epoch)
             skip = tf.where(tf.equal(window, first), tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))

@@ -1,0 +1,1 @@
+"""Tests of the library, a file for each of its files."""

@@ -1,0 +1,50 @@
+"""What a person sees."""
+
+import io
+
+import pytest
+
+from midepoch import console
+
+
+@pytest.mark.parametrize(
+    "secs, text",
+    [(0, "0:00"), (2.6, "0:03"), (59.4, "0:59"), (59.6, "1:00"), (760, "12:40"), (3599.7, "1:00:00"), (11100, "3:05:00")],
+)
+def test_duration(secs, text):
+    assert console.duration(secs) == text
+
+
+@pytest.mark.parametrize("number, text", [(0, "0 steps"), (1, "1 step"), (2, "2 steps")])
+def test_count(number, text):
+    assert console.count(number, "step") == text
+
+
+def test_say_writes_a_line_at_once():
+    class Out(io.StringIO):
+        flushed = False
+
+        def flush(self):
+            self.flushed = True
+
+    out = Out()
+    console.say("eval  epoch 5", out)
+    assert out.getvalue() == "eval  epoch 5\n" and out.flushed
+
+
+def test_progress_measures_since_the_last_look_and_leaves_out_pauses():
+    now = [100.0]
+    progress = console.Progress(10, 500, clock=lambda: now[0])
+    now[0] += 2
+    assert progress.rates(20, 1000) == (5.0, 250.0)
+    now[0] += 1
+    assert progress.rates(21, 1050) == (1.0, 50.0)
+    now[0] += 60  # an evaluation
+    progress.pause(21, 1050)
+    now[0] += 1
+    assert progress.rates(24, 1200) == (3.0, 150.0)
+
+
+def test_progress_without_time_passed():
+    progress = console.Progress(10, 500, clock=lambda: 1.0)
+    assert progress.rates(20, 1000) == (0.0, 0.0)

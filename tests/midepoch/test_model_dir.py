@@ -1,0 +1,239 @@
+"""The files of a model_dir: the commit, what counts as whole, what is swept, set aside and mended, and the lock."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from midepoch import model_dir
+from midepoch.errors import UserError
+
+
+def files_in(directory):
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+def test_checkpoint_counts_only_once_its_manifest_is_there(tmp_path, fake_checkpoint):
+    prefix = fake_checkpoint(tmp_path, 5, committed=False)
+    assert model_dir.problem_with(prefix) == "it has no manifest"
+    assert model_dir.newest_valid(str(tmp_path)) is None
+    model_dir.commit(prefix, {"step": 5})
+    assert model_dir.problem_with(prefix) is None
+    assert model_dir.newest_valid(str(tmp_path)) == prefix
+    manifest = model_dir.read_manifest(prefix)
+    assert manifest["step"] == 5
+    assert sorted(manifest["files"]) == ["model.ckpt-5.data-00000-of-00001", "model.ckpt-5.index"]
+
+
+def test_commit_of_step_1_leaves_step_10_alone(tmp_path, fake_checkpoint):
+    fake_checkpoint(tmp_path, 10)
+    manifest = model_dir.read_manifest(fake_checkpoint(tmp_path, 1))
+    assert all(name.startswith("model.ckpt-1.") for name in manifest["files"])
+
+
+@pytest.mark.parametrize(
+    "harm, problem",
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "has 19 bytes instead of 20"),
+        (lambda path: path.write_bytes(b""), "has 0 bytes instead of 20"),
+        (lambda path: path.write_bytes(b"X" + path.read_bytes()[1:]), "has changed since it was written"),
+        (lambda path: path.unlink(), "No such file"),
+    ],
+)
+@pytest.mark.parametrize("name", ["model.ckpt-5.index", "model.ckpt-5.data-00000-of-00001"])
+def test_damage_is_found_in_any_file(tmp_path, fake_checkpoint, name, harm, problem):
+    prefix = fake_checkpoint(tmp_path, 5)
+    older = fake_checkpoint(tmp_path, 4)
+    harm(tmp_path / name)
+    found = model_dir.problem_with(prefix)
+    assert name in found and problem in found
+    assert model_dir.newest_valid(str(tmp_path)) == older
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files": 3}', '{"files": {}}'])
+def test_manifest_that_is_none(tmp_path, fake_checkpoint, text):
+    prefix = fake_checkpoint(tmp_path, 5)
+    (tmp_path / "model.ckpt-5.manifest.json").write_text(text)
+    assert model_dir.problem_with(prefix) == "it has no manifest"
+
+
+def test_steps_on_disk_newest_first_with_unfinished_and_half_deleted_ones(tmp_path, fake_checkpoint):
+    assert model_dir.steps_on_disk(str(tmp_path / "none")) == []
+    fake_checkpoint(tmp_path, 9)
+    fake_checkpoint(tmp_path, 10, committed=False)
+    (tmp_path / "model.ckpt-11_temp").mkdir()
+    (tmp_path / "model.ckpt-12.manifest.json").write_text("{}")
+    for other in ("model.ckpt-x.index", "checkpoint", "model.ckpt", "other.ckpt-13.index"):
+        (tmp_path / other).write_text("")
+    assert model_dir.steps_on_disk(str(tmp_path)) == [12, 11, 10, 9]
+
+
+def test_set_aside_moves_all_files_and_never_over_others(tmp_path, fake_checkpoint):
+    for content in ("first", "second", "third"):
+        prefix = fake_checkpoint(tmp_path, 5, content=content)
+        folder = model_dir.set_aside(prefix)
+        assert model_dir.steps_on_disk(str(tmp_path)) == []
+        with open(os.path.join(folder, "model.ckpt-5.index")) as file:
+            assert content in file.read()
+    assert len(files_in(tmp_path)) == 9
+
+
+def test_sweep_removes_what_kills_left_and_nothing_else(tmp_path, fake_checkpoint):
+    for step in (1, 2, 3):
+        fake_checkpoint(tmp_path, step)
+    os.remove(tmp_path / "model.ckpt-1.data-00000-of-00001")  # killed while it was deleted
+    fake_checkpoint(tmp_path, 4, committed=False)  # killed before the commit
+    (tmp_path / "model.ckpt-5_temp").mkdir()
+    (tmp_path / "model.ckpt-5_temp" / "part").write_text("")
+    (tmp_path / "mine.txt").write_text("")
+    model_dir.sweep(str(tmp_path), 3)
+    assert model_dir.steps_on_disk(str(tmp_path)) == [3, 2]
+    assert len(files_in(tmp_path)) == 7
+    assert (tmp_path / "mine.txt").exists()
+
+
+def test_sweep_keeps_an_older_checkpoint_that_is_damaged_but_there(tmp_path, fake_checkpoint):
+    fake_checkpoint(tmp_path, 1)
+    fake_checkpoint(tmp_path, 2)
+    (tmp_path / "model.ckpt-1.index").write_text("damaged")
+    model_dir.sweep(str(tmp_path), 2)
+    assert model_dir.steps_on_disk(str(tmp_path)) == [2, 1]
+
+
+def test_remove_orphaned_manifests(tmp_path, fake_checkpoint):
+    for step in (1, 10):
+        fake_checkpoint(tmp_path, step)
+    for name in ("index", "data-00000-of-00001"):
+        os.remove(tmp_path / f"model.ckpt-1.{name}")
+    model_dir.remove_orphaned_manifests(str(tmp_path))
+    assert model_dir.steps_on_disk(str(tmp_path)) == [10]
+    assert len(files_in(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("text", [None, "", 'model_checkpoint_path: "mod', "\xff"])
+def test_state_file_that_is_missing_or_cut_is_mended(tmp_path, fake_checkpoint, text):
+    prefixes = [fake_checkpoint(tmp_path, step) for step in (5, 10)]
+    if text is not None:
+        (tmp_path / "checkpoint").write_bytes(text.encode("latin-1"))
+    model_dir.point_state_at(str(tmp_path), prefixes[1])
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert tf.train.latest_checkpoint(str(tmp_path)) == prefixes[1]
+    assert list(state.all_model_checkpoint_paths) == prefixes
+    assert len(state.all_model_checkpoint_timestamps) == 2
+
+
+def test_stale_state_file_names_the_newest_and_keeps_what_retention_has_to_delete(tmp_path, fake_checkpoint):
+    prefixes = [fake_checkpoint(tmp_path, step) for step in (5, 10, 15)]
+    # 5 has been kept for good and is not in the list; 15 was committed, and the process died before it was listed.
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-10"\nall_model_checkpoint_paths: "model.ckpt-10"\nlast_preserved_timestamp: 12.5\n'
+    )
+    model_dir.point_state_at(str(tmp_path), prefixes[2])
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == prefixes[2]
+    assert list(state.all_model_checkpoint_paths) == prefixes[1:]
+    assert state.last_preserved_timestamp == 12.5
+
+
+def test_state_file_that_is_right_is_left_alone(tmp_path, fake_checkpoint):
+    prefix = fake_checkpoint(tmp_path, 5)
+    model_dir.point_state_at(str(tmp_path), prefix)
+    before = os.stat(tmp_path / "checkpoint")
+    model_dir.point_state_at(str(tmp_path), prefix)
+    assert os.stat(tmp_path / "checkpoint").st_ino == before.st_ino
+
+
+def test_moved_directory_finds_its_own_checkpoints(tmp_path, fake_checkpoint):
+    old = tmp_path / "old"
+    old.mkdir()
+    prefix = fake_checkpoint(old, 5)
+    (old / "checkpoint").write_text(f'model_checkpoint_path: "{prefix}"\nall_model_checkpoint_paths: "{prefix}"\n')
+    new = tmp_path / "new"
+    shutil.move(old, new)
+    moved = model_dir.newest_valid(str(new))
+    model_dir.point_state_at(str(new), moved)
+    assert tf.train.latest_checkpoint(str(new)) == moved == str(new / "model.ckpt-5")
+
+
+def test_small_files_are_written_whole_and_leave_no_temporary_file(tmp_path):
+    path = str(tmp_path / "some.json")
+    model_dir.write_json(path, {"a": 1})
+    model_dir.write_json(path, {"a": 2})
+    assert model_dir.read_json(path) == {"a": 2}
+    assert files_in(tmp_path) == ["some.json"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
+def test_unreadable_json_is_none(tmp_path, content):
+    if content is not None:
+        (tmp_path / "some.json").write_bytes(content)
+    assert model_dir.read_json(str(tmp_path / "some.json")) is None
+
+
+def test_prepare_takes_new_and_existing_directories_and_makes_none(tmp_path):
+    model_dir.prepare(str(tmp_path))
+    model_dir.prepare(str(tmp_path / "a" / "b"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["file", "file/run"])
+def test_prepare_refuses_a_file_in_its_place(tmp_path, name):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="file is a file; give a directory"):
+        model_dir.prepare(str(tmp_path / name))
+
+
+def test_prepare_refuses_a_dangling_link(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match="link"):
+        model_dir.prepare(str(tmp_path / "link"))
+
+
+def test_prepare_refuses_a_directory_without_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # the super-user may write anywhere
+    with pytest.raises(UserError, match="cannot be written; change its permissions or give another"):
+        model_dir.prepare(str(tmp_path / "run"))
+
+
+def test_lock_in_a_place_where_nothing_can_be_made():
+    with pytest.raises(UserError, match="--model_dir=/proc/run: cannot write there"):
+        model_dir.Lock("/proc/run")
+
+
+def test_lock_excludes_a_second_process_and_is_free_once_the_first_is_gone(tmp_path):
+    code = "import sys; from midepoch.model_dir import Lock; lock = Lock(sys.argv[1]); lock.note(7); print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(UserError, match=f"is in use by process {holder.pid} on "):
+            model_dir.Lock(str(tmp_path))
+    finally:
+        holder.kill()
+        holder.communicate()
+    lock = model_dir.Lock(str(tmp_path))
+    assert (lock.left_behind["step"], lock.left_behind["running"]) == (7, True)
+    lock.note(9, running=False)
+    lock.release()
+    again = model_dir.Lock(str(tmp_path))
+    assert (again.left_behind["step"], again.left_behind["running"]) == (9, False)
+    again.release()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7"])
+def test_lock_file_without_sense_is_taken_all_the_same(tmp_path, text):
+    (tmp_path / ".lock").write_text(text)
+    lock = model_dir.Lock(str(tmp_path))
+    assert lock.left_behind == {}
+    lock.release()
+
+
+def test_note_replaces_a_longer_one(tmp_path):
+    lock = model_dir.Lock(str(tmp_path))
+    lock.note(123456)
+    lock.note(7)
+    assert json.loads((tmp_path / ".lock").read_text())["step"] == 7
+    lock.release()
