@@ -116,9 +116,9 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         if self._run.first_save_due():
-            self._save_last(session, evaluate=False)
+            self.save_last(session, evaluate=False)
         if self._run.evaluation_due():
-            self._evaluate(session)
+            self.evaluate_and_keep_best(session)
 
     def before_run(self, run_context: Any) -> tf.compat.v1.train.SessionRunArgs:
         return tf.compat.v1.train.SessionRunArgs(self._fetches)
@@ -133,17 +133,23 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         run.report_steps(self.step, self.examples_seen, loss)
         if run.save_due(self.step, before, self.examples_seen):
             evaluate = run.schedule.evaluate(self.step, before, self.examples_seen)
-            self._save_last(run_context.session, evaluate)
+            self.save_last(run_context.session, evaluate)
             if evaluate:
-                self._evaluate(run_context.session)
+                self.evaluate_and_keep_best(run_context.session)
         if run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step):
             run_context.request_stop()
 
     def end(self, session: tf.compat.v1.Session) -> None:
         if self._saved_step != self.step:
-            self._save_last(session, evaluate=False)
+            self.save_last(session, evaluate=False)
 
-    def _save_last(self, session: tf.compat.v1.Session, evaluate: bool) -> None:
+    def save_last(self, session: tf.compat.v1.Session, evaluate: bool) -> None:
+        """Saves the state as the last checkpoint.
+
+        Args:
+          session: the session.
+          evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
+        """
         started = time.monotonic()
         self._run.before_save()
         facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)
@@ -151,7 +157,8 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         self._saved_step = self.step
         self._run.report_saved(self.step, time.monotonic() - started)
 
-    def _evaluate(self, session: tf.compat.v1.Session) -> None:
+    def evaluate_and_keep_best(self, session: tf.compat.v1.Session) -> None:
+        """Tells the listeners that the state has been saved; ours is `EvaluateAndKeepBest`."""
         for listener in self._listeners:
             listener.after_save(session, self.step)
 
@@ -182,14 +189,16 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory).add_session_log(start_mark, self._run.first_eval_step)
 
     def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
-        run, best, examples_seen = self._run, self._run.best, self._hook.examples_seen
-        prefix = model_dir.prefix_of(run.config.model_dir, global_step_value)
-        metrics = run.as_record(self._evaluate(prefix), global_step_value, examples_seen)
+        run, best = self._run, self._run.best
+        step, examples_seen = global_step_value, self._hook.examples_seen
+        # An Estimator evaluates a checkpoint, in a graph of its own, and draws its metrics into TensorBoard itself.
+        metrics = run.as_record(self._evaluate(model_dir.prefix_of(run.config.model_dir, step)), step, examples_seen)
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
             os.makedirs(run.best_directory, exist_ok=True)
-            self._best_saver.save_and_commit(session, run.best_directory, run.checkpoint_facts(global_step_value, examples_seen, True))
+            facts = run.checkpoint_facts(step, examples_seen, evaluate=True)
+            self._best_saver.save_and_commit(session, run.best_directory, facts)
             best.record_best(metrics)
         best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)
-        run.resume_clock(global_step_value, examples_seen)
+        run.resume_clock(step, examples_seen)
