@@ -11,7 +11,7 @@ where π(seed, e) is the permutation of epoch e:
   full blocks are permuted by RandomIndexShuffle (8 rounds), whose three seeds are philox numbers of (seed, e); the short
   block keeps the last place. Every M = max(1, W div K) blocks in that order make a window. The ids of a window, ascending,
   are shuffled by StatelessShuffle with a philox seed of (seed, e, window).
-* `buffer`: whatever `Dataset.shuffle` makes of it; only reproducible, not defined.
+* `buffer`: whatever TensorFlow's shuffle buffer makes of (seed, e); only reproducible, not defined.
 
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
@@ -155,17 +155,34 @@ class ExampleStream:
         return pipeline.prefetch(tf.data.AUTOTUNE).with_options(options)
 
     def _buffered(self, start: int) -> tf.data.Dataset:
-        """`Dataset.shuffle` as everybody writes it."""
+        """What `Dataset.shuffle` does, an epoch at a time, each with seeds of its own.
+
+        As everybody writes it, `shuffle(size, seed, reshuffle_each_iteration=True)`, the seeds of all epochs come from one
+        hidden generator. A state saved when all records of an epoch were in the buffer (at any time, if the buffer is larger
+        than the data) then went on with another order in the next epoch, mostly.
+        """
         if start:
             raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")
         config = self._config
-        records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
-        shuffled = records.shuffle(config.shuffle_buffer_size, seed=config.seed, reshuffle_each_iteration=True)
+
+        def epoch_batches(epoch) -> tf.data.Dataset:
+            records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
+            shuffled = tf.raw_ops.ShuffleDataset(
+                input_dataset=tf.data.experimental.to_variant(records),
+                buffer_size=config.shuffle_buffer_size,
+                seed=config.seed,
+                seed2=epoch + 1,  # two zeros would stand for a random seed
+                output_types=[tf.int64, tf.string],
+                output_shapes=[[], []],
+                reshuffle_each_iteration=False,
+            )
+            return tf.data.experimental.from_variant(shuffled, records.element_spec).batch(config.batch_size)
 
         def parse_batch(ids, serialized) -> Batch:
             return (*self._parse(serialized), {"example_ids": ids})
 
-        return shuffled.batch(config.batch_size).repeat().map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
+        batches = tf.data.Dataset.range(2**62).flat_map(epoch_batches)
+        return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _windowed(self, start: int) -> tf.data.Dataset:
         """Blocks are read, gathered into windows, permuted, and cut into batches; every stage is a plain cursor."""
