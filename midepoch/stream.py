@@ -155,10 +155,10 @@ class ExampleStream:
         return pipeline.prefetch(tf.data.AUTOTUNE).with_options(options)
 
     def _buffered(self, start: int) -> tf.data.Dataset:
-        """The op behind `Dataset.shuffle`, with seeds of its own for each epoch.
+        """The op behind `Dataset.shuffle`, an epoch at a time, each with seeds of its own.
 
-        The usual `shuffle(size, seed).batch(n).repeat()` draws them from a generator. An iterator restored in an Estimator's
-        graph does not get that back: the epochs after the one it was saved in come in another order.
+        The usual `shuffle(size, seed).batch(n).repeat()` draws the seeds of all epochs from one hidden generator. A state saved
+        when the whole rest of an epoch was in the buffer mostly went on with another order in the next epoch.
         """
         if start:
             raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")

@@ -224,16 +224,33 @@ def test_state_stays_small_whatever_the_window(make_index, tmp_path):
     assert sizes[1] < sizes[0] + 512
 
 
-def test_buffer_mode_restores_its_buffer(make_index, tmp_path):
-    stream = make_stream(make_index(9, 0, 14), 5, shuffle="buffer", shuffle_buffer_size=10)
+@pytest.mark.parametrize("buffer_size", [10, 100])
+def test_buffer_mode_restores_its_buffer_at_every_step_of_an_epoch(make_index, tmp_path, buffer_size):
+    fields = dict(shuffle="buffer", shuffle_buffer_size=buffer_size)
+    stream = make_stream(make_index(9, 0, 14), 5, **fields)
     iterator = iter(stream.dataset())
-    before = take(iterator, 2)
-    save(iterator, tmp_path / "state")
-    rest = take(iterator, 8)
-    again = make_stream(stream.index, 5, shuffle="buffer", shuffle_buffer_size=10).dataset()
-    assert take(restored(again, tmp_path / "state"), 8) == rest
-    assert sorted(i for _, ids in before + rest[:3] for i in ids) == list(range(23))
-    assert rest[3:] != rest[:5]
+    batches = []
+    for number in range(5):
+        batches += take(iterator, 1)
+        save(iterator, tmp_path / str(number))
+    batches += take(iterator, 10)
+    epochs = [[i for _, ids in batches[5 * epoch : 5 * epoch + 5] for i in ids] for epoch in range(3)]
+    assert all(sorted(epoch) == list(range(23)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+    again = make_stream(stream.index, 5, **fields).dataset()
+    for number in range(5):
+        assert take(restored(again, tmp_path / str(number)), 14 - number) == batches[number + 1 :]
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_buffer_mode_depends_on_the_seed_alone(make_index, seed):
+    first, second, other = (
+        make_stream(make_index(23), 5, shuffle="buffer", shuffle_buffer_size=10, seed=s) for s in (seed, seed, seed + 1)
+    )
+    batches = take(iter(first.dataset()), 10)
+    tf.random.set_seed(99)
+    assert take(iter(second.dataset()), 10) == batches
+    assert take(iter(other.dataset()), 10) != batches
 
 
 def test_buffer_mode_cannot_seek(make_index):
