@@ -125,6 +125,8 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             self.save_last(session, evaluate=False)
         if self._run.evaluation_due():
             self.evaluate_and_keep_best(session)
+        if self._is_over():
+            coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.compat.v1.train.SessionRunArgs:
         return tf.compat.v1.train.SessionRunArgs(self._fetches)
@@ -142,8 +144,11 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             self.save_last(run_context.session, evaluate)
             if evaluate:
                 self.evaluate_and_keep_best(run_context.session)
-        if run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step):
+        if self._is_over():
             run_context.request_stop()
+
+    def _is_over(self) -> bool:
+        return self._run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
         if self._saved_step != self.step:
