@@ -197,7 +197,8 @@ def report(outcomes: Dict[Tuple[str, bool], Outcome], differences: Dict[str, Opt
             f"{program}: best accuracy {killed.accuracy:.4f} (undisturbed {undisturbed.accuracy:.4f})",
         )
     if "parity" in differences:
-        judge(differences["parity"] is None, f"final weights, lowlevel and estimator: {differences['parity'] or 'bit-identical'}")
+        difference = differences["parity"]
+        judge(difference is None, f"final weights, lowlevel and estimator: {difference or 'bit-identical'}")
     return lines, all(verdicts)
 
 

@@ -51,9 +51,9 @@ def first_difference(a: Dict[str, np.ndarray], b: Dict[str, np.ndarray]) -> Opti
         if (first.shape, first.dtype) != (second.shape, second.dtype):
             return f"{name} is {first.dtype}{list(first.shape)} and {second.dtype}{list(second.shape)}"
         if first.tobytes() != second.tobytes():  # not ==: NaN is equal to the same NaN, and 0.0 is not -0.0
-            differing = [x.tobytes() != y.tobytes() for x, y in zip(first.flat, second.flat)]
-            at = differing.index(True)
-            return f"{name}: {sum(differing)} of {first.size} values differ, first {first.flat[at]!r} and {second.flat[at]!r}"
+            differing = [(x, y) for x, y in zip(first.flat, second.flat) if x.tobytes() != y.tobytes()]
+            x, y = differing[0]
+            return f"{name}: {len(differing)} of {first.size} values differ, first {x!r} and {y!r}"
     return None
 
 

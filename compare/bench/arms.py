@@ -116,6 +116,7 @@ def model_fit(task: Any, stopwatch: Stopwatch) -> None:
         usual_dataset(task),
         epochs=_NEVER,
         steps_per_epoch=_FIT_STEPS_PER_EPOCH,
+        shuffle=False,  # the dataset does
         verbose=0,
         callbacks=[_AskStopwatch(stopwatch)],
     )

@@ -10,7 +10,8 @@ class DigitsMlp(Digits):
 
     def model(self, seed):
         def dense(units, number, **kwargs):
-            return tf.keras.layers.Dense(units, kernel_initializer=tf.keras.initializers.GlorotUniform(seed + number), **kwargs)
+            initializer = tf.keras.initializers.GlorotUniform(seed + number)
+            return tf.keras.layers.Dense(units, kernel_initializer=initializer, **kwargs)
 
         model = tf.keras.Sequential(
             [tf.keras.layers.Flatten(), dense(64, 0, activation="relu", name="hidden"), dense(10, 1, name="logits")],
