@@ -31,6 +31,16 @@ def test_user_error_is_one_line_on_stderr_and_exit_code_1(argv, capsys):
     assert capsys.readouterr() == ("", "error: --batch_size=0 is too small\n")
 
 
+def test_error_of_the_operating_system_is_one_line_too(argv, capsys):
+    def main(config):
+        raise OSError(28, "No space left on device", "run/run.json.tmp")
+
+    assert cli._exit_code(main) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith("error: run/run.json.tmp: No space left on device; mend that")
+
+
 def test_config_is_what_the_flags_say(parse_flags):
     parse_flags("--model_dir=run", "--train_steps=9", "--seed=4")
     seen = []
