@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from midepoch.errors import UserError
 
-_WAY_OUT = "or start a new run with --restore_from={model_dir} and another --model_dir"
+_WAY_OUT = "or start a new run in another --model_dir with --restore_from={model_dir}"
 
 
 def pipeline_facts(order: Dict[str, Any], batch_size: int, start: int, version: Any) -> Dict[str, Any]:
@@ -52,7 +52,7 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
     _check_program(saved, contract, f"--model_dir={directory}", "give another --model_dir")
     if saved["task"] != contract["task"]:
         raise UserError(f"--task={contract['task']}, but this run was trained with {saved['task']}; set it back, {way_out}")
-    _check_optimizer(saved, contract)
+    _check_optimizer(saved, contract, ", or start a new run in another --model_dir")
     before, now = saved["order"], contract["order"]
     for name in sorted(set(before) | set(now)):
         if before.get(name) == now.get(name):
@@ -89,10 +89,10 @@ def _check_program(saved: Dict[str, Any], contract: Dict[str, Any], where: str, 
         )
 
 
-def _check_optimizer(saved: Dict[str, Any], contract: Dict[str, Any]) -> None:
+def _check_optimizer(saved: Dict[str, Any], contract: Dict[str, Any], way_out: str = "") -> None:
     if saved["optimizer"] != contract["optimizer"]:
         raise UserError(
-            f"--optimizer={contract['optimizer']}, but the checkpoint has the variables of {saved['optimizer']}; set it back"
+            f"--optimizer={contract['optimizer']}, but this run was trained with {saved['optimizer']}; set it back{way_out}"
         )
 
 

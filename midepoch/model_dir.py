@@ -29,6 +29,8 @@ BEST_METRICS_FILE = "metrics_eval_best_weights.json"
 _STATE_FILE = "checkpoint"
 _MANIFEST = ".manifest.json"
 _LOCK_FILE = ".lock"
+_LOCK_BYTES = 512
+_LOCK_BYTES = 512
 _DAMAGED = "damaged"
 _CHECKPOINT_FILE = re.compile(re.escape(CHECKPOINT_NAME) + r"-(\d+)(\.|_temp)")
 
@@ -242,14 +244,14 @@ class Lock:
         path = os.path.join(directory, _LOCK_FILE)
         try:
             os.makedirs(directory, exist_ok=True)
-            self._file = open(path, "a+", encoding="utf-8")
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise UserError(f"--model_dir={directory}: cannot write there: {error.strerror}; give another") from error
-        self._file.seek(0)
         try:
-            left_behind = json.loads(self._file.read())
+            left_behind = json.loads(os.pread(self._file, _LOCK_BYTES, 0))
         except ValueError:
             left_behind = None
+        self._noted_step: Optional[int] = None
         self.left_behind: Dict[str, Any] = left_behind if isinstance(left_behind, dict) else {}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -263,19 +265,17 @@ class Lock:
     def note(self, step: int, running: bool = True) -> None:
         """Writes down how far the run has come."""
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "step": step, "running": running}
-        self.left_behind = facts
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(json.dumps(facts))
-        self._file.flush()
+        self._noted_step = step
+        # One write of one size: a kill leaves the old text or the new.
+        os.pwrite(self._file, json.dumps(facts).ljust(_LOCK_BYTES - 1).encode() + b"\n", 0)
 
     def note_end(self) -> None:
         """Writes down that the process ended by itself, without saying how far it came."""
-        if self.left_behind.get("pid") == os.getpid():
-            self.note(self.left_behind["step"], running=False)
+        if self._noted_step is not None:
+            self.note(self._noted_step, running=False)
 
     def release(self) -> None:
         """Gives the model_dir free."""
         with contextlib.suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._file.close()
+        os.close(self._file)

@@ -184,7 +184,7 @@ class Run:
         self._events = EventWriter(directory, step + 1)
         self._eval_events: Optional[EventWriter] = None
         self._ledger = Ledger(os.path.join(directory, model_dir.EXAMPLES_FILE)) if self.config.record_examples else None
-        self._progress = console.Progress(step, self.start.examples_seen)
+        self._progress: Optional[console.Progress] = None
         self._evaluation_was_due = self.evaluation_due()
         self.last_save_at = time.monotonic()
 
@@ -299,7 +299,7 @@ class Run:
             self._ledger.add(step, example_ids)
 
     def report_steps(self, step: int, examples_seen: int, loss: float) -> None:
-        """Takes the state after a step: prints and draws it if it is time, and refuses a loss that is not finite.
+        """Takes the state after a step: prints and draws it if it is time.
 
         Args:
           step: the global step.
@@ -310,6 +310,8 @@ class Run:
         if self.schedule.log(step) or time.monotonic() - self._noted_at > 0.5:
             self._lock.note(step)
             self._noted_at = time.monotonic()
+        if self._progress is None:  # the clock starts after the first step, which is not like the others
+            self._progress = console.Progress(step, examples_seen)
         if not self.schedule.log(step):
             return
         steps_per_sec, examples_per_sec = self._progress.rates(step, examples_seen)
@@ -396,7 +398,8 @@ class Run:
 
     def resume_clock(self, step: int, examples_seen: int) -> None:
         """To be called when training goes on after something else, so that the speed shown is that of training."""
-        self._progress.pause(step, examples_seen)
+        if self._progress:
+            self._progress.pause(step, examples_seen)
 
     def result(self, step: int, examples_seen: int, reason: Optional[str]) -> Result:
         """Closes the run's outputs, says how it ended, and returns the same as a value."""

@@ -36,6 +36,7 @@ def name_based(directory, kernel=KERNEL, slot="SGD/body/dense/kernel/momentum"):
         }
         for name, value in variables.items():
             tf.compat.v1.get_variable(name, initializer=value, use_resource=True)
+        tf.compat.v1.set_random_seed(1)
         iterator = tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(3))
         saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS, saveable)

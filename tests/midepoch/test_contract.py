@@ -9,6 +9,7 @@ from midepoch.errors import UserError
 
 CONTRACT = {
     "program": "lowlevel",
+    "keras": 2,
     "task": "digits",
     "optimizer": "adam",
     "order": {
@@ -40,6 +41,7 @@ def test_same_contract_is_accepted():
     [
         (changed("program", "estimator"), "--model_dir=run1 belongs to lowlevel, this is estimator"),
         (changed("task", "iris"), "--task=iris, but this run was trained with digits"),
+        (changed("keras", 3), "was written with Keras 2, this is Keras 3"),
         (changed("optimizer", "sgd"), "--optimizer=sgd, but this run was trained with adam"),
         (changed("order", "seed", 2), "--seed=2, but this run was trained with 1"),
         (changed("order", "shuffle_window", 16), "--shuffle_window=16, but this run was trained with 8"),

@@ -128,7 +128,7 @@ def test_case_4_after_a_killed_first_save(tmp_path, checkpoint):
     checkpoint(tmp_path, 0, committed=False)
     start = choose(tmp_path)
     assert start == startup.Start(startup.FRESH)
-    startup.heal(str(tmp_path), start)
+    startup.heal(str(tmp_path), start, 5)
     assert os.listdir(tmp_path) == []
 
 
@@ -179,14 +179,14 @@ def test_heal_moves_the_damaged_aside_sweeps_and_points_at_what_is_resumed(tmp_p
     checkpoint(best, 5)
     checkpoint(best, 10, committed=False)
     start = choose(tmp_path)
-    lines = startup.heal(str(tmp_path), start)
+    lines = startup.heal(str(tmp_path), start, 5)
     assert len(lines) == 1 and "model.ckpt-10 moved to" in lines[0]
     assert model_dir.steps_on_disk(str(tmp_path)) == [9, 8]
     assert model_dir.steps_on_disk(str(tmp_path / "damaged")) == [10]
     assert model_dir.steps_on_disk(str(best)) == [5]
     assert (tmp_path / "checkpoint").read_text().startswith('model_checkpoint_path: "model.ckpt-9"\n')
     assert (best / "checkpoint").read_text().startswith('model_checkpoint_path: "model.ckpt-5"\n')
-    assert startup.heal(str(tmp_path), choose(tmp_path)) == []
+    assert startup.heal(str(tmp_path), choose(tmp_path), 5) == []
 
 
 def test_restored_from_an_older_last_the_newer_best_stays(tmp_path, checkpoint):
@@ -194,5 +194,5 @@ def test_restored_from_an_older_last_the_newer_best_stays(tmp_path, checkpoint):
     best.mkdir()
     checkpoint(best, 12)
     checkpoint(tmp_path, 9)
-    startup.heal(str(tmp_path), choose(tmp_path))
+    startup.heal(str(tmp_path), choose(tmp_path), 5)
     assert model_dir.newest_valid(str(best)) == str(best / "model.ckpt-12")

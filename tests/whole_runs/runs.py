@@ -154,12 +154,20 @@ def example_ids(directory, step):
     return [ledger[s] for s in range(1, step + 1)]
 
 
+def events(path):
+    """Yields the events of a file, as far as a kill let it be written."""
+    try:
+        for record in tf.data.TFRecordDataset(path):
+            yield tf.compat.v1.Event.FromString(record.numpy())
+    except tf.errors.DataLossError:
+        pass
+
+
 def scalars(directory, tag):
     """Returns {step: value} of a curve as TensorBoard shows it, and asserts that no step is shown twice."""
     shown = {}
     for path in sorted(glob.glob(os.path.join(directory, "events.out.tfevents.*"))):
-        for record in tf.data.TFRecordDataset(path):
-            event = tf.compat.v1.Event.FromString(record.numpy())
+        for event in events(path):
             if event.session_log.status == tf.compat.v1.SessionLog.START:
                 shown = {step: value for step, value in shown.items() if step < event.step}
             for value in event.summary.value:
