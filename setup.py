@@ -15,7 +15,7 @@ setup(
         "tensorflow==2.15.1; python_version < '3.12'",
         "tensorflow>=2.16; python_version >= '3.12'",
     ],
-    extras_require={"test": ["pytest"]},
+    extras_require={"test": ["pytest", "pytest-xdist", "tensorboard"]},
     entry_points={
         "console_scripts": [
             "midepoch-estimator=estimator.train:main",

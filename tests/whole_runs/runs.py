@@ -2,6 +2,7 @@
 
 import glob
 import importlib
+import itertools
 import json
 import os
 
@@ -152,6 +153,13 @@ def example_ids(directory, step):
     ledger = read_ledger(os.path.join(directory, model_dir.EXAMPLES_FILE), step)
     assert sorted(ledger) == list(range(1, step + 1))
     return [ledger[s] for s in range(1, step + 1)]
+
+
+def assert_exactly_once(directory, step):
+    """Asserts that every epoch of steps 1 … step has every example, once."""
+    ids = list(itertools.chain(*example_ids(directory, step)))
+    for epoch in range(step // STEPS_PER_EPOCH):
+        assert sorted(ids[epoch * NUM_EXAMPLES :][: NUM_EXAMPLES]) == list(range(NUM_EXAMPLES))
 
 
 def events(path):

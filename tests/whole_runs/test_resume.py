@@ -38,15 +38,9 @@ def assert_same_run(directory, reference, losses=True):
         assert sorted(shown) == list(range(1, step + 1))
 
 
-def assert_exactly_once(directory, step):
-    ids = list(itertools.chain(*runs.example_ids(directory, step)))
-    for epoch in range(step // runs.STEPS_PER_EPOCH):
-        assert sorted(ids[epoch * runs.NUM_EXAMPLES :][: runs.NUM_EXAMPLES]) == list(range(runs.NUM_EXAMPLES))
-
-
 def test_undisturbed_run_uses_every_example_once_per_epoch_in_an_order_of_its_own(undisturbed):
     _, directory = undisturbed
-    assert_exactly_once(directory, STEPS)
+    runs.assert_exactly_once(directory, STEPS)
     ids = runs.example_ids(directory, STEPS)
     assert ids[: runs.STEPS_PER_EPOCH] != ids[runs.STEPS_PER_EPOCH : 2 * runs.STEPS_PER_EPOCH]
     assert [len(batch) for batch in ids[: runs.STEPS_PER_EPOCH]] == [4, 4, 4, 4, 4, 3]
@@ -85,7 +79,7 @@ def test_other_orders_interval_of_five_and_stops_off_the_grid(program, flags, da
     assert any(step % 5 for step in stops)
     assert runs.train(program, tmp_path / "stopped", **flags).finished
     assert_same_run(tmp_path / "stopped", tmp_path / "undisturbed", losses=False)
-    assert_exactly_once(tmp_path / "stopped", STEPS)
+    runs.assert_exactly_once(tmp_path / "stopped", STEPS)
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)

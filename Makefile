@@ -1,0 +1,30 @@
+# Two commands do everything, environment included, on a machine that has only Python:
+#   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs
+#   make test    the tests
+# PYTHON=... chooses the interpreter; by default 3.11 (both programs), else a newer one (all but the estimator).
+
+PYTHON ?= $(shell for python in python3.11 python3.10 python3.9 python3.13 python3.12 python3; do \
+	$$python -c 'import sys; assert sys.version_info >= (3, 9)' 2>/dev/null && echo $$python && break; done)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := .venv-$(VERSION)
+RUN := $(VENV)/bin/python
+
+.PHONY: demo test bench env
+
+env: $(VENV)/installed
+
+$(VENV)/installed: setup.py
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.9 or newer found; install Python 3.11 or set PYTHON="; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --upgrade pip setuptools
+	$(VENV)/bin/pip install --quiet --editable .[test]
+	@touch $@
+
+demo: env
+	$(RUN) -m compare.demo
+
+test: env
+	$(RUN) -m pytest -n 2
+
+bench: env
+	$(RUN) -m compare.bench.speed
