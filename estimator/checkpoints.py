@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterable, Optional
 
 import tensorflow as tf
 
@@ -70,18 +70,24 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         name = os.path.join(directory, model_dir.CHECKPOINT_NAME)
         prefix = self.save(sess, name, global_step=facts["step"], write_state=False, write_meta_graph=False)
         model_dir.commit(prefix, facts)
-        # What save(write_state=True) does by itself, but before the commit. tf.estimator ends with TF 2.15: these private
-        # names will not change any more.
+        # What save(write_state=True) does by itself, but before the commit. The list still has the checkpoints to be deleted
+        # until they are: a kill in between leaves none behind that nobody knows of.
+        # tf.estimator ends with TF 2.15, so these private names will not change any more.
+        self._write_state(directory, prefix, [*self.last_checkpoints, prefix])
         self._RecordLastCheckpoint(prefix)
-        tf.compat.v1.train.update_checkpoint_state(
-            directory,
-            model_checkpoint_path=os.path.basename(prefix),
-            all_model_checkpoint_paths=[os.path.basename(kept) for kept in self.last_checkpoints],
-            last_preserved_timestamp=self._next_checkpoint_time - self._every_secs,
-        )
-        self._MaybeDeleteOldCheckpoints(meta_graph_suffix="meta")
+        self._MaybeDeleteOldCheckpoints()
+        self._write_state(directory, prefix, self.last_checkpoints)
         model_dir.remove_orphaned_manifests(directory)
         return prefix
+
+    def _write_state(self, directory: str, latest: str, prefixes: Iterable[str]) -> None:
+        """Writes TensorFlow's `checkpoint` file, with names that stay true if the directory is moved."""
+        tf.compat.v1.train.update_checkpoint_state(
+            os.path.abspath(directory),
+            model_checkpoint_path=os.path.basename(latest),
+            all_model_checkpoint_paths=[os.path.basename(prefix) for prefix in prefixes],
+            last_preserved_timestamp=self._next_checkpoint_time - self._every_secs,
+        )
 
 
 class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
@@ -116,9 +122,11 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         if self._run.first_save_due():
-            self._save_last(session, evaluate=False)
+            self.save_last(session, evaluate=False)
         if self._run.evaluation_due():
-            self._evaluate(session)
+            self.evaluate_and_keep_best(session)
+        if self._is_over():
+            coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.compat.v1.train.SessionRunArgs:
         return tf.compat.v1.train.SessionRunArgs(self._fetches)
@@ -133,17 +141,26 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         run.report_steps(self.step, self.examples_seen, loss)
         if run.save_due(self.step, before, self.examples_seen):
             evaluate = run.schedule.evaluate(self.step, before, self.examples_seen)
-            self._save_last(run_context.session, evaluate)
+            self.save_last(run_context.session, evaluate)
             if evaluate:
-                self._evaluate(run_context.session)
-        if run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step):
+                self.evaluate_and_keep_best(run_context.session)
+        if self._is_over():
             run_context.request_stop()
+
+    def _is_over(self) -> bool:
+        return self._run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
         if self._saved_step != self.step:
-            self._save_last(session, evaluate=False)
+            self.save_last(session, evaluate=False)
 
-    def _save_last(self, session: tf.compat.v1.Session, evaluate: bool) -> None:
+    def save_last(self, session: tf.compat.v1.Session, evaluate: bool) -> None:
+        """Saves the state as the last checkpoint.
+
+        Args:
+          session: the session.
+          evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
+        """
         started = time.monotonic()
         self._run.before_save()
         facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)
@@ -151,7 +168,8 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         self._saved_step = self.step
         self._run.report_saved(self.step, time.monotonic() - started)
 
-    def _evaluate(self, session: tf.compat.v1.Session) -> None:
+    def evaluate_and_keep_best(self, session: tf.compat.v1.Session) -> None:
+        """Tells the listeners that the state has been saved; ours is `EvaluateAndKeepBest`."""
         for listener in self._listeners:
             listener.after_save(session, self.step)
 
@@ -175,16 +193,23 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
 
     def begin(self) -> None:
         self._best_saver = CommittingSaver(self._run, max_to_keep=1)
+        # Estimator draws the evaluations itself. A writer of its own for this start, and the mark that tells TensorBoard to
+        # drop what a killed run drew from here on.
+        tf.compat.v1.summary.FileWriterCache.clear()
+        start_mark = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
+        tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory).add_session_log(start_mark, self._run.first_eval_step)
 
     def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
-        run, best, examples_seen = self._run, self._run.best, self._hook.examples_seen
-        prefix = model_dir.prefix_of(run.config.model_dir, global_step_value)
-        metrics = run.as_record(self._evaluate(prefix), global_step_value, examples_seen)
+        run, best = self._run, self._run.best
+        step, examples_seen = global_step_value, self._hook.examples_seen
+        # An Estimator evaluates a checkpoint, in a graph of its own, and draws its metrics into TensorBoard itself.
+        metrics = run.as_record(self._evaluate(model_dir.prefix_of(run.config.model_dir, step)), step, examples_seen)
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
             os.makedirs(run.best_directory, exist_ok=True)
-            self._best_saver.save_and_commit(session, run.best_directory, run.checkpoint_facts(global_step_value, examples_seen, True))
+            facts = run.checkpoint_facts(step, examples_seen, evaluate=True)
+            self._best_saver.save_and_commit(session, run.best_directory, facts)
             best.record_best(metrics)
         best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)
-        run.resume_clock(global_step_value, examples_seen)
+        run.resume_clock(step, examples_seen)

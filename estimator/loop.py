@@ -33,8 +33,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         estimator = tf.estimator.Estimator(make_model_fn(run), config=run_config(run.config))
         hook = SaveOnTheGrid(run, stopping)
         listener = EvaluateAndKeepBest(run, hook, lambda prefix: evaluate(estimator, run, prefix))
-        if not run.schedule.at_target(start.step, start.examples_seen):
-            estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
+        estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
         return run.result(hook.step, hook.examples_seen, stopping.signal_name)
 
 

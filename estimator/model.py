@@ -4,6 +4,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
+from estimator import inputs
 from estimator.checkpoints import CommittingSaver
 from midepoch.optimizers import make_optimizer
 from midepoch.run import Run
@@ -53,9 +54,7 @@ def make_model_fn(run: Run) -> Callable[..., Any]:
 
 def evaluate(estimator: tf.estimator.Estimator, run: Run, prefix: str) -> dict:
     """Returns loss and metrics of a checkpoint over the evaluation examples, {name: float32}, each a mean per example."""
-    from estimator.inputs import eval_input
-
-    metrics = estimator.evaluate(eval_input(run), checkpoint_path=prefix)
+    metrics = estimator.evaluate(inputs.eval_input(run), checkpoint_path=prefix)
     metrics["loss"] = metrics.pop(MEAN_LOSS)
     del metrics["global_step"]
     return metrics

@@ -51,18 +51,13 @@ class Checkpoints:
         status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
         self._model.examples_seen.assign(start.examples_seen)
 
-    def save_last(self, evaluate: bool) -> None:
-        """Saves the state as the last checkpoint.
+    def save_and_commit(self, manager: tf.train.CheckpointManager, evaluate: bool) -> None:
+        """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.
 
         Args:
-          evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
+          manager: where to.
+          evaluate: of the manifest; see `save_last`.
         """
-        started = time.monotonic()
-        self._run.before_save()
-        self._save(self.last, evaluate)
-        self._run.report_saved(int(self._model.global_step), time.monotonic() - started)
-
-    def _save(self, manager: tf.train.CheckpointManager, evaluate: bool) -> None:
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
 
         def commit(prefix: str) -> None:
@@ -74,6 +69,17 @@ class Checkpoints:
         manager.save(checkpoint_number=step, options=options)
         model_dir.remove_orphaned_manifests(manager.directory)
 
+    def save_last(self, evaluate: bool) -> None:
+        """Saves the state as the last checkpoint.
+
+        Args:
+          evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
+        """
+        started = time.monotonic()
+        self._run.before_save()
+        self.save_and_commit(self.last, evaluate)
+        self._run.report_saved(int(self._model.global_step), time.monotonic() - started)
+
     def evaluate_and_keep_best(self) -> None:
         """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far."""
         run, best = self._run, self._run.best
@@ -82,7 +88,7 @@ class Checkpoints:
         run.draw_evaluation(metrics)
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
-            self._save(self.best, evaluate=True)
+            self.save_and_commit(self.best, evaluate=True)
             best.record_best(metrics)
         best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)

@@ -36,7 +36,7 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
 
     Args:
       run: what `run.json` holds, or None if there is none.
-      contract: this start's `program`, `task`, `optimizer` and `order`.
+      contract: this start's `program`, `keras`, `task`, `optimizer` and `order`.
       directory: the model_dir, for the error line.
 
     Raises:
@@ -49,14 +49,10 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
             "give another directory, or restore run.json"
         )
     way_out = _WAY_OUT.format(model_dir=directory)
-    if saved["program"] != contract["program"]:
-        raise UserError(
-            f"--model_dir={directory} belongs to {saved['program']}, this is {contract['program']}; "
-            f"run {saved['program']} on it, or give another --model_dir"
-        )
-    for name in ("task", "optimizer"):
-        if saved[name] != contract[name]:
-            raise UserError(f"--{name}={contract[name]}, but this run was trained with {saved[name]}; set it back, {way_out}")
+    _check_program(saved, contract, f"--model_dir={directory}", "give another --model_dir")
+    if saved["task"] != contract["task"]:
+        raise UserError(f"--task={contract['task']}, but this run was trained with {saved['task']}; set it back, {way_out}")
+    _check_optimizer(saved, contract)
     before, now = saved["order"], contract["order"]
     for name in sorted(set(before) | set(now)):
         if before.get(name) == now.get(name):
@@ -64,6 +60,40 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
         if name == "data":
             raise UserError(f"the training files are not those of this run ({_first_difference(before[name], now[name])}); put them back, {way_out}")
         raise UserError(f"--{name}={now.get(name)}, but this run was trained with {before.get(name)}; set it back, {way_out}")
+
+
+def check_restore_from(saved: Dict[str, Any], contract: Dict[str, Any], source: str) -> None:
+    """Compares the contract of the checkpoint that --restore_from names with that of this start.
+
+    Args:
+      saved: the contract in the checkpoint's manifest.
+      contract: this start's.
+      source: the flag's value.
+
+    Raises:
+      UserError: the checkpoint cannot be restored by this program, or not with this optimizer.
+    """
+    _check_program(saved, contract, f"--restore_from={source}", "give a checkpoint of this program")
+    _check_optimizer(saved, contract)
+
+
+def _check_program(saved: Dict[str, Any], contract: Dict[str, Any], where: str, otherwise: str) -> None:
+    if saved["program"] != contract["program"]:
+        raise UserError(
+            f"{where} belongs to {saved['program']}, this is {contract['program']}; run {saved['program']} on it, or {otherwise}"
+        )
+    if saved["keras"] != contract["keras"]:
+        raise UserError(
+            f"{where} was written with Keras {saved['keras']}, this is Keras {contract['keras']}, whose optimizers keep other "
+            f"variables; use the Python and TensorFlow of that run, or {otherwise}"
+        )
+
+
+def _check_optimizer(saved: Dict[str, Any], contract: Dict[str, Any]) -> None:
+    if saved["optimizer"] != contract["optimizer"]:
+        raise UserError(
+            f"--optimizer={contract['optimizer']}, but the checkpoint has the variables of {saved['optimizer']}; set it back"
+        )
 
 
 def _first_difference(before: Any, now: Any) -> str:

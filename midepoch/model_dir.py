@@ -175,33 +175,40 @@ def remove_orphaned_manifests(directory: str) -> None:
             os.remove(path)
 
 
-def point_state_at(directory: str, prefix: str) -> None:
-    """Makes TensorFlow's `checkpoint` state file name `prefix` as the latest one, if it does not already.
+def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
+    """Makes TensorFlow's `checkpoint` state file right: `prefix` the latest, and the list what retention will delete from.
 
-    The file is rewritten where it is missing, cut, stale after a kill, or names files elsewhere after a move. The checkpoints
-    it listed are kept in the list as far as they are older and still there: retention deletes by that list.
+    The file is rewritten where it is missing, cut, stale after a kill, or names files elsewhere after a move.
+
+    Args:
+      directory: a model_dir or its best_weights.
+      prefix: the newest valid checkpoint in it.
+      keep_max: how many checkpoints may be listed, the older ones are deleted: a kill came between their successor's save and
+        that; 0 for any number. Checkpoints kept for good are not in the list.
     """
     path = os.path.join(directory, _STATE_FILE)
     newest = step_of(prefix)
-    expected = f'model_checkpoint_path: "{os.path.basename(prefix)}"'
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError):
         text = ""
-    if text.startswith(expected + "\n") and "/" not in text:
-        return
-    listed = {int(step) for step in re.findall(re.escape(CHECKPOINT_NAME) + r'-(\d+)"', text)} or set(steps_on_disk(directory))
-    listed = {step for step in listed if step <= newest and read_manifest(prefix_of(directory, step))} | {newest}
-    lines = [expected]
-    for step in sorted(listed):
-        lines.append(f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"')
-    for step in sorted(listed):
-        modified = os.path.getmtime(prefix_of(directory, step) + _MANIFEST)
-        lines.append(f"all_model_checkpoint_timestamps: {modified!r}")
-    preserved = re.search(r"^last_preserved_timestamp: .*$", text, re.MULTILINE)
-    lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")
-    write_atomically(path, "\n".join(lines) + "\n")
+    named = re.findall(r'^all_model_checkpoint_paths: "' + re.escape(CHECKPOINT_NAME) + r'-(\d+)"$', text, re.MULTILINE)
+    listed = {int(step) for step in named} or set(steps_on_disk(directory))
+    listed = sorted({step for step in listed if step < newest and read_manifest(prefix_of(directory, step))} | {newest})
+    kept = listed[-keep_max:] if keep_max else listed
+    lines = [f'model_checkpoint_path: "{os.path.basename(prefix)}"']
+    lines += [f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"' for step in kept]
+    if text.splitlines()[: len(lines)] != lines or len(named) != len(kept):
+        for step in kept:
+            modified = os.path.getmtime(prefix_of(directory, step) + _MANIFEST)
+            lines.append(f"all_model_checkpoint_timestamps: {modified!r}")
+        preserved = re.search(r"^last_preserved_timestamp: .*$", text, re.MULTILINE)
+        lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")
+        write_atomically(path, "\n".join(lines) + "\n")
+    for step in listed[: len(listed) - len(kept)]:
+        for leftover in glob.glob(glob.escape(prefix_of(directory, step)) + ".*"):
+            os.remove(leftover)
 
 
 def prepare(directory: str) -> None:
@@ -256,10 +263,16 @@ class Lock:
     def note(self, step: int, running: bool = True) -> None:
         """Writes down how far the run has come."""
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "step": step, "running": running}
+        self.left_behind = facts
         self._file.seek(0)
         self._file.truncate()
         self._file.write(json.dumps(facts))
         self._file.flush()
+
+    def note_end(self) -> None:
+        """Writes down that the process ended by itself, without saying how far it came."""
+        if self.left_behind.get("pid") == os.getpid():
+            self.note(self.left_behind["step"], running=False)
 
     def release(self) -> None:
         """Gives the model_dir free."""

@@ -21,7 +21,7 @@ from midepoch.ledger import Ledger
 from midepoch.own_dataset import OwnDataset
 from midepoch.schedule import Schedule
 from midepoch.summaries import EventWriter
-from midepoch.task import check_task, has_own_dataset, load_task
+from midepoch.task import Task, check_task, has_own_dataset, load_task
 
 
 class Result(NamedTuple):
@@ -74,7 +74,7 @@ class Run:
             self.inputs = stream.ExampleStream(index, config, task.parse)
             epoch_examples = index.num_records
         self.schedule = Schedule(config, epoch_examples)
-        metric = config.best_metric or task.best_metric
+        metric = config.best_metric or getattr(task, "best_metric", Task.best_metric)
         self.best = best_lib.Best(config.model_dir, metric, best_lib.resolve_mode(metric, config.best_mode))
 
     # Before training.
@@ -92,18 +92,21 @@ class Run:
         if has_checkpoints:
             contract.check_resume(self._saved_run, self._contract(), directory)
         elif config.restore_from:
-            startup.find_checkpoint(config.restore_from)
+            prefix = startup.find_checkpoint(config.restore_from)
+            contract.check_restore_from(model_dir.read_manifest(prefix)["contract"], self._contract(), config.restore_from)
         if config.record_examples and has_own_dataset(self.task):
             raise UserError(f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out")
         model = self.task.model(config.seed)
+        if not has_checkpoints:
+            randomness.check_initial_weights(self.task, config.task, model, config.seed)
+            if config.restore_from:
+                startup.check_model_fits(startup.find_checkpoint(config.restore_from), model, config.task)
         if has_own_dataset(self.task):
             batch = next(iter(self.inputs.dataset()))
             randomness.check_task(self.task, config.task, model, lambda raw: raw, batch[:2])
         else:
             raw = next(iter(tf.data.TFRecordDataset(list(self.inputs.index.paths)).batch(config.batch_size)))
             randomness.check_task(self.task, config.task, model, self.task.parse, raw)
-        if not has_checkpoints:
-            randomness.check_initial_weights(self.task, config.task, model, config.seed)
         metrics = {"loss", *self._metric_names(model)}
         if self.best.metric not in metrics:
             raise UserError(f"--best_metric={self.best.metric} is no metric of task {config.task}; give one of {', '.join(sorted(metrics))}")
@@ -116,7 +119,13 @@ class Run:
     def _contract(self) -> Dict[str, Any]:
         config = self.config
         order = self.inputs.fingerprint()
-        return {"program": self.program, "task": config.task, "optimizer": config.optimizer, "order": order}
+        return {
+            "program": self.program,
+            "keras": int(keras.__version__.split(".")[0]),
+            "task": config.task,
+            "optimizer": config.optimizer,
+            "order": order,
+        }
 
     def pipeline_facts(self, start: int) -> Dict[str, Any]:
         """Returns what a manifest says about the pipeline that was built to start at position `start`."""
@@ -138,7 +147,7 @@ class Run:
         self._announce()
         if self.already_done:
             return
-        for line in startup.heal(directory, self.start):
+        for line in startup.heal(directory, self.start, config.keep_checkpoint_max):
             console.say(line)
         history = saved.get("history", {"starts": 0, "kills": 0, "steps_done_again": 0})
         killed = lock.left_behind.get("running", False)
@@ -173,21 +182,24 @@ class Run:
         self._lock.note(step)
         self._noted_at = time.monotonic()
         self._events = EventWriter(directory, step + 1)
-        # An evaluation that is due again replaces the points it may have left before the kill.
-        self._eval_events = EventWriter(self.eval_directory, step if self.evaluation_due() else step + 1)
+        self._eval_events: Optional[EventWriter] = None
         self._ledger = Ledger(os.path.join(directory, model_dir.EXAMPLES_FILE)) if self.config.record_examples else None
         self._progress = console.Progress(step, self.start.examples_seen)
-        self._examples_before = self.start.examples_seen
-        self._evaluate_at_start = self.start.evaluate
+        self._evaluation_was_due = self.evaluation_due()
         self.last_save_at = time.monotonic()
 
     def close(self, finished: bool, step: int) -> None:
         """Closes the outputs and notes that this process ended in order."""
         self._events.close()
-        self._eval_events.close()
+        if self._eval_events:
+            self._eval_events.close()
         if self._ledger:
             self._ledger.close()
         self._lock.note(step, running=False)
+
+    def give_up(self) -> None:
+        """Notes that this process ended by an error: not done, but not killed either."""
+        self._lock.note_end()
 
     def _announce(self) -> None:
         config, start, schedule = self.config, self.start, self.schedule
@@ -294,7 +306,8 @@ class Run:
           examples_seen: the position after it.
           loss: mean loss of the step's examples.
         """
-        if time.monotonic() - self._noted_at > 0.5:
+        # What the terminal has told of is noted too: after a kill, both say the same about how far the run had come.
+        if self.schedule.log(step) or time.monotonic() - self._noted_at > 0.5:
             self._lock.note(step)
             self._noted_at = time.monotonic()
         if not self.schedule.log(step):
@@ -337,7 +350,7 @@ class Run:
             "step": int(step),
             "examples_seen": int(examples_seen),
             "evaluate": bool(evaluate),
-            "program": self.program,
+            "contract": self._contract(),
             "pipeline": self.pipeline_facts(self.start.pipeline_start),
         }
 
@@ -352,10 +365,17 @@ class Run:
         """Returns metrics as the metrics files hold them; see `best.as_record`."""
         return best_lib.as_record(metrics, step, examples_seen, self.schedule.epoch_examples)
 
+    @property
+    def first_eval_step(self) -> int:
+        """The first step this process may evaluate: the start's own if that is due, possibly for the second time."""
+        return self.start.step + (0 if self._evaluation_was_due else 1)
+
     def draw_evaluation(self, metrics: Dict[str, Any]) -> None:
         """Puts an evaluation into TensorBoard."""
         names = [name for name in metrics if name not in ("global_step", "epoch")]
         values = {name: float("nan") if metrics[name] is None else metrics[name] for name in names}
+        if self._eval_events is None:
+            self._eval_events = EventWriter(self.eval_directory, self.first_eval_step)
         self._eval_events.scalars(metrics["global_step"], values)
         self._eval_events.flush()
 
@@ -433,5 +453,8 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
         try:
             run.open(lock)
             yield run
+        except Exception:
+            run.give_up()
+            raise
         finally:
             lock.release()

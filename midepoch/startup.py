@@ -8,10 +8,13 @@ In this order:
 4. No checkpoint → fresh start.
 """
 
+import collections
 import dataclasses
 import os
 import time
 from typing import Any, Dict, List, Optional
+
+import tensorflow as tf
 
 from midepoch import contract, model_dir
 from midepoch.errors import UserError
@@ -105,6 +108,22 @@ def find_checkpoint(source: str) -> str:
     return prefix
 
 
+def check_model_fits(prefix: str, model: tf.keras.Model, task: str) -> None:
+    """Makes sure that a checkpoint has a value of the right shape for every weight of a model.
+
+    Raises:
+      UserError: it has not.
+    """
+    saved = collections.Counter(tuple(shape) for shape in tf.train.load_checkpoint(prefix).get_variable_to_shape_map().values())
+    missing = collections.Counter(tuple(weight.shape) for weight in model.weights) - saved
+    if missing:
+        shape = next(iter(missing))
+        raise UserError(
+            f"{prefix} does not fit the model of task {task}: it has too few variables of shape {list(shape)}; "
+            "give a checkpoint of the same model"
+        )
+
+
 def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bool, notes: List[str]) -> Start:
     manifest = model_dir.read_manifest(prefix)
     saved = manifest["pipeline"]
@@ -136,8 +155,13 @@ def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bo
     return dataclasses.replace(start, examples_seen=0, notes=(*notes, note))
 
 
-def heal(directory: str, start: Start) -> List[str]:
+def heal(directory: str, start: Start, keep_checkpoint_max: int) -> List[str]:
     """Acts on what `choose_start` found: moves damaged checkpoints aside, sweeps leftovers, mends the `checkpoint` file.
+
+    Args:
+      directory: the model_dir.
+      start: what was found.
+      keep_checkpoint_max: how many checkpoints that file may list; 0 for any number.
 
     Returns:
       Lines for the user.
@@ -150,10 +174,10 @@ def heal(directory: str, start: Start) -> List[str]:
             lines.append(f"model.ckpt-{step} moved to {model_dir.set_aside(prefix)}")
     model_dir.sweep(directory, newest)
     if start.case == RESUME:
-        model_dir.point_state_at(directory, start.prefix)
+        model_dir.point_state_at(directory, start.prefix, keep_checkpoint_max)
     best = os.path.join(directory, model_dir.BEST_WEIGHTS)
     best_prefix = model_dir.newest_valid(best)
     if best_prefix:
         model_dir.sweep(best, model_dir.step_of(best_prefix))
-        model_dir.point_state_at(best, best_prefix)
+        model_dir.point_state_at(best, best_prefix, 1)
     return lines

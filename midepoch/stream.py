@@ -11,7 +11,7 @@ where π(seed, e) is the permutation of epoch e:
   full blocks are permuted by RandomIndexShuffle (8 rounds), whose three seeds are philox numbers of (seed, e); the short
   block keeps the last place. Every M = max(1, W div K) blocks in that order make a window. The ids of a window, ascending,
   are shuffled by StatelessShuffle with a philox seed of (seed, e, window).
-* `buffer`: whatever TensorFlow's shuffle buffer makes of (seed, e); only reproducible, not defined.
+* `buffer`: whatever `Dataset.shuffle` makes of two philox seeds of (seed, e); only reproducible, not defined.
 
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
@@ -155,26 +155,26 @@ class ExampleStream:
         return pipeline.prefetch(tf.data.AUTOTUNE).with_options(options)
 
     def _buffered(self, start: int) -> tf.data.Dataset:
-        """What `Dataset.shuffle` does, an epoch at a time, each with seeds of its own.
+        """The op behind `Dataset.shuffle`, an epoch at a time, each with seeds of its own.
 
-        As everybody writes it, `shuffle(size, seed, reshuffle_each_iteration=True)`, the seeds of all epochs come from one
-        hidden generator. A state saved when all records of an epoch were in the buffer (at any time, if the buffer is larger
-        than the data) then went on with another order in the next epoch, mostly.
+        The usual `shuffle(size, seed).batch(n).repeat()` draws the seeds of all epochs from one hidden generator. A state saved
+        when the whole rest of an epoch was in the buffer mostly went on with another order in the next epoch.
         """
         if start:
             raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")
         config = self._config
+        records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
 
         def epoch_batches(epoch) -> tf.data.Dataset:
-            records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
+            epoch_seeds = seeds(config.seed, epoch, 2)
             shuffled = tf.raw_ops.ShuffleDataset(
                 input_dataset=tf.data.experimental.to_variant(records),
                 buffer_size=config.shuffle_buffer_size,
-                seed=config.seed,
-                seed2=epoch + 1,  # two zeros would stand for a random seed
+                seed=epoch_seeds[0],
+                seed2=epoch_seeds[1],
+                reshuffle_each_iteration=False,
                 output_types=[tf.int64, tf.string],
                 output_shapes=[[], []],
-                reshuffle_each_iteration=False,
             )
             return tf.data.experimental.from_variant(shuffled, records.element_spec).batch(config.batch_size)
 

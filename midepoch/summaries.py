@@ -28,7 +28,8 @@ class EventWriter:
 
     def __init__(self, directory: str, next_step: int):
         os.makedirs(directory, exist_ok=True)
-        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.midepoch"
+        secs, nanosecs = divmod(time.time_ns(), 10**9)  # TensorBoard reads the files in the order of their names
+        name = f"events.out.tfevents.{secs:010d}.{socket.gethostname()}.{os.getpid()}.{nanosecs:09d}"
         self._writer = tf.io.TFRecordWriter(os.path.join(directory, name))
         self._write(_Event(file_version="brain.Event:2"))
         self._write(_Event(session_log=_SessionLog(status=_SessionLog.START), step=next_step))

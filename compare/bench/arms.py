@@ -1,0 +1,122 @@
+"""What is measured: the two programs as they are, and the peers that people would write instead.
+
+An arm is a function of (task, stopwatch) that trains until the stopwatch has had enough. The arms that train by
+`tf.estimator` need a TensorFlow that has it.
+"""
+
+import contextlib
+import os
+import tempfile
+from typing import Any, Iterator
+
+import tensorflow as tf
+
+from compare.bench.stopwatch import Stopwatch
+from midepoch import randomness
+from midepoch.config import TrainConfig
+from midepoch.optimizers import make_optimizer
+from midepoch.records import find_files
+from midepoch.run import open_run
+
+BATCH_SIZE = 64
+SEED = 1
+LEARNING_RATE = 0.001
+OPTIMIZER = "adam"
+
+_NEVER = 10**9
+_DROPOUT = 0.3  # of the digits task
+_FIT_STEPS_PER_EPOCH = 100
+
+
+@contextlib.contextmanager
+def _config() -> Iterator[TrainConfig]:
+    """A run in a scratch directory in which nothing comes due."""
+    with tempfile.TemporaryDirectory() as scratch:
+        yield TrainConfig(
+            model_dir=os.path.join(scratch, "run"),
+            batch_size=BATCH_SIZE,
+            train_steps=_NEVER,
+            optimizer=OPTIMIZER,
+            learning_rate=LEARNING_RATE,
+            seed=SEED,
+            save_checkpoints_steps=_NEVER,
+            eval_every_steps=_NEVER,
+            log_every_steps=_NEVER,
+        )
+
+
+def usual_dataset(task: Any) -> tf.data.Dataset:
+    """Returns endless batches of (features, labels) by the usual `interleave + shuffle + batch + parse`."""
+    files = tf.data.Dataset.from_tensor_slices(list(find_files(task.train_files, "train_files")))
+    records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = records.shuffle(10000, seed=SEED).batch(BATCH_SIZE).repeat()
+    return batches.map(task.parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def lowlevel(task: Any, stopwatch: Stopwatch) -> None:
+    """The program `lowlevel`."""
+    from lowlevel.loop import train_and_evaluate
+
+    with _config() as config:
+        train_and_evaluate(config, task, stopwatch)
+
+
+def estimator(task: Any, stopwatch: Stopwatch) -> None:
+    """The program `estimator`."""
+    from estimator.loop import train_and_evaluate
+
+    with _config() as config:
+        train_and_evaluate(config, task, stopwatch)
+
+
+def plain_estimator(task: Any, stopwatch: Stopwatch) -> None:
+    """The same model_fn, RunConfig and hook, fed by a plain dataset, whose place no checkpoint holds."""
+    from estimator import inputs
+    from estimator.checkpoints import SaveOnTheGrid
+    from estimator.loop import run_config
+    from estimator.model import make_model_fn
+
+    def input_fn():
+        features, labels = tf.compat.v1.data.make_one_shot_iterator(usual_dataset(task)).get_next()
+        # The hook fetches the count of examples, so this arm counts them too.
+        examples_seen = tf.compat.v1.get_variable(
+            inputs.EXAMPLES_SEEN, [], tf.int64, tf.zeros_initializer(), trainable=False, use_resource=True
+        )
+        return inputs.next_batch(features, labels, {}, examples_seen)
+
+    with _config() as config, open_run("estimator", config, task) as run:
+        trainer = tf.estimator.Estimator(make_model_fn(run), config=run_config(run.config))
+        hook = SaveOnTheGrid(run, stopwatch)
+        trainer.train(input_fn, hooks=[hook])
+        run.result(hook.step, hook.examples_seen, None)
+
+
+class _AskStopwatch(tf.keras.callbacks.Callback):
+    """Asks between epochs; a method for batches would slow every step down."""
+
+    def __init__(self, stopwatch: Stopwatch):
+        super().__init__()
+        self._stopwatch = stopwatch
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._stopwatch.requested(epoch * _FIT_STEPS_PER_EPOCH):
+            self.model.stop_training = True
+
+
+def model_fit(task: Any, stopwatch: Stopwatch) -> None:
+    """Keras' own loop over the same layers, with the same optimizer and the usual dataset."""
+    randomness.make_deterministic(SEED)
+    model = task.model(SEED)
+    if model.name == "digits":  # its dropout stands in `Digits.call`; here it is the layer that everybody uses
+        body, head = model.layers
+        model = tf.keras.Sequential([body, tf.keras.layers.Dropout(_DROPOUT), head])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(make_optimizer(OPTIMIZER, LEARNING_RATE), loss, jit_compile=False)
+    model.fit(
+        usual_dataset(task),
+        epochs=_NEVER,
+        steps_per_epoch=_FIT_STEPS_PER_EPOCH,
+        shuffle=False,  # the dataset does
+        verbose=0,
+        callbacks=[_AskStopwatch(stopwatch)],
+    )

@@ -1,0 +1,134 @@
+"""Stopping and going on in a new object gives the ids, losses and weights of a run that never stopped."""
+
+import itertools
+import shutil
+
+import pytest
+
+from midepoch import model_dir
+from tests.whole_runs import runs
+
+EPOCHS = 3
+STEPS = EPOCHS * runs.STEPS_PER_EPOCH
+EVERY_STEP = dict(num_epochs=EPOCHS, save_checkpoints_steps=1, keep_checkpoint_max=0, log_every_steps=1, record_examples=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return runs.write_data(str(tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture(scope="module", params=runs.PROGRAMS)
+def undisturbed(request, tmp_path_factory, data):
+    directory = tmp_path_factory.mktemp(f"undisturbed-{request.param}")
+    result = runs.train(request.param, directory, **EVERY_STEP, **data)
+    assert result.finished and result.step == STEPS
+    return request.param, directory
+
+
+def assert_same_run(directory, reference, losses=True):
+    step = model_dir.step_of(model_dir.newest_valid(str(reference)))
+    runs.assert_same_bits(runs.last_variables(directory), runs.last_variables(reference))
+    assert runs.example_ids(directory, step) == runs.example_ids(reference, step)
+    assert runs.metrics_files(directory) == runs.metrics_files(reference)
+    assert runs.scalars(directory / "eval", "accuracy") == runs.scalars(reference / "eval", "accuracy")
+    if losses:
+        shown = runs.scalars(directory, "loss")
+        assert shown == runs.scalars(reference, "loss")
+        assert sorted(shown) == list(range(1, step + 1))
+
+
+def assert_exactly_once(directory, step):
+    ids = list(itertools.chain(*runs.example_ids(directory, step)))
+    for epoch in range(step // runs.STEPS_PER_EPOCH):
+        assert sorted(ids[epoch * runs.NUM_EXAMPLES :][: runs.NUM_EXAMPLES]) == list(range(runs.NUM_EXAMPLES))
+
+
+def test_undisturbed_run_uses_every_example_once_per_epoch_in_an_order_of_its_own(undisturbed):
+    _, directory = undisturbed
+    assert_exactly_once(directory, STEPS)
+    ids = runs.example_ids(directory, STEPS)
+    assert ids[: runs.STEPS_PER_EPOCH] != ids[runs.STEPS_PER_EPOCH : 2 * runs.STEPS_PER_EPOCH]
+    assert [len(batch) for batch in ids[: runs.STEPS_PER_EPOCH]] == [4, 4, 4, 4, 4, 3]
+
+
+def test_stop_and_go_on_at_every_step(undisturbed, data, tmp_path):
+    """One run is stopped at every step there is; a copy of every stop goes on to the end without another."""
+    program, reference = undisturbed
+    chain = tmp_path / "chain"
+    for step in range(STEPS + 1):
+        result = runs.train(program, chain, stop_after=step, **EVERY_STEP, **data)
+        assert result.step == step
+        if step < STEPS:
+            shutil.copytree(chain, tmp_path / str(step))
+    assert runs.history(chain) == {"starts": STEPS + 1, "kills": 0, "steps_done_again": 0}
+    assert_same_run(chain, reference)
+    for step in range(STEPS):
+        runs.train(program, tmp_path / str(step), **EVERY_STEP, **data)
+        assert_same_run(tmp_path / str(step), reference)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        dict(shuffle="window", shuffle_window=8, shuffle_block=4),  # batches never lie across two windows
+        dict(shuffle="none"),
+        dict(shuffle="buffer", shuffle_buffer_size=10),
+    ],
+    ids=lambda flags: "-".join(str(value) for value in flags.values()),
+)
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_other_orders_interval_of_five_and_stops_off_the_grid(program, flags, data, tmp_path):
+    flags = dict(num_epochs=EPOCHS, save_checkpoints_steps=5, record_examples=True, **flags, **data)
+    runs.train(program, tmp_path / "undisturbed", **flags)
+    stops = [runs.train(program, tmp_path / "stopped", stop_after=step, **flags).step for step in (2, 9, 13)]
+    assert any(step % 5 for step in stops)
+    assert runs.train(program, tmp_path / "stopped", **flags).finished
+    assert_same_run(tmp_path / "stopped", tmp_path / "undisturbed", losses=False)
+    assert_exactly_once(tmp_path / "stopped", STEPS)
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_raised_target(program, data, tmp_path):
+    flags = dict(save_checkpoints_steps=5, record_examples=True, **data)
+    runs.train(program, tmp_path / "at_once", num_epochs=3, **flags)
+    assert runs.train(program, tmp_path / "raised", num_epochs=2, **flags).step == 2 * runs.STEPS_PER_EPOCH
+    runs.train(program, tmp_path / "raised", num_epochs=3, **flags)
+    assert_same_run(tmp_path / "raised", tmp_path / "at_once", losses=False)
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_a_run_at_its_target_says_so_and_changes_nothing(program, data, tmp_path, capsys):
+    runs.train(program, tmp_path, num_epochs=1, **data)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    capsys.readouterr()
+    result = runs.train(program, tmp_path, num_epochs=1, **data)
+    assert result.finished and result.metrics["global_step"] == runs.STEPS_PER_EPOCH
+    assert "already done: 6/6 steps" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_own_dataset_resumes_with_batches_across_epochs(program, tmp_path):
+    flags = dict(num_epochs=2, save_checkpoints_steps=3, log_every_steps=1)
+    task = runs.SmallOwnDataset()
+    runs.train(program, tmp_path / "undisturbed", task, **flags)
+    for step in (4, 7):
+        runs.train(program, tmp_path / "stopped", task, stop_after=step, **flags)
+    assert runs.train(program, tmp_path / "stopped", task, **flags).step == 12
+    runs.assert_same_bits(runs.last_variables(tmp_path / "stopped"), runs.last_variables(tmp_path / "undisturbed"))
+    assert runs.scalars(tmp_path / "stopped", "loss") == runs.scalars(tmp_path / "undisturbed", "loss")
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_another_batch_size_in_mid_epoch_seeks_and_loses_nothing(program, data, tmp_path, capsys):
+    flags = dict(num_epochs=2, record_examples=True, **data)
+    runs.train(program, tmp_path, stop_after=3, log_every_steps=3, **flags)
+    result = runs.train(program, tmp_path, batch_size=5, **flags)
+    assert "batch_size was 4, is 5" in capsys.readouterr().out
+    ids = runs.example_ids(tmp_path, result.step)
+    first_epoch = [len(batch) for batch in ids[:6]]
+    assert first_epoch == [4, 4, 4, 5, 5, 1] and result.examples_seen == 2 * runs.NUM_EXAMPLES
+    flat = list(itertools.chain(*ids))
+    assert sorted(flat[: runs.NUM_EXAMPLES]) == sorted(flat[runs.NUM_EXAMPLES :]) == list(range(runs.NUM_EXAMPLES))
+    runs.train(program, tmp_path, stop_after=0, batch_size=5, **{**flags, "num_epochs": 3})  # and again from there
