@@ -79,5 +79,5 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         return _fail(str(error))
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}; mend that and run the same command again, the last checkpoint is good")
+        return _fail(f"{where}{error.strerror or error}; mend it and run the same command again, the last checkpoint is good")
     return EXIT_FINISHED if result.finished else EXIT_STOPPED

@@ -41,7 +41,7 @@ def tiny_files(tmp_path_factory):
 
 @pytest.fixture
 def tiny_config(tiny_files, tmp_path):
-    """`tiny_config(**fields)`: a TrainConfig for the tiny task, 3 epochs of batches of 5 in 5 steps each, in tmp_path/run."""
+    """`tiny_config(**fields)`: a TrainConfig for the tiny task, 3 epochs of 5 steps each, model_dir tmp_path/run."""
 
     def make(**fields) -> TrainConfig:
         defaults = dict(
@@ -80,7 +80,7 @@ def parse_flags():
 
 @pytest.fixture
 def fake_checkpoint():
-    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: files that look like a checkpoint; the prefix."""
+    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: looks like one; its prefix."""
 
     def make(directory, step, committed=True, content="", **facts) -> str:
         prefix = model_dir.prefix_of(str(directory), step)
@@ -94,7 +94,10 @@ def fake_checkpoint():
     return make
 
 
-@pytest.fixture(params=["lowlevel", pytest.param("estimator", marks=pytest.mark.skipif(not HAS_ESTIMATOR, reason="no tf.estimator"))])
+_needs_estimator = pytest.mark.skipif(not HAS_ESTIMATOR, reason="this TensorFlow has no tf.estimator")
+
+
+@pytest.fixture(params=["lowlevel", pytest.param("estimator", marks=_needs_estimator)])
 def program(request):
     """Name of each program in turn."""
     return request.param

@@ -1,4 +1,4 @@
-"""A task for tests that trains in milliseconds: 23 records in 3 uneven files (one of them empty), 7 to evaluate in 2 files."""
+"""A task for tests that trains in milliseconds: 23 records in 3 uneven files (one is empty), 7 to evaluate in 2 files."""
 
 import os
 from typing import NamedTuple

@@ -38,7 +38,7 @@ def test_error_of_the_operating_system_is_one_line_too(argv, capsys):
     assert cli._exit_code(main) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
-    assert err.startswith("error: run/run.json.tmp: No space left on device; mend that")
+    assert err.startswith("error: run/run.json.tmp: No space left on device; mend it")
 
 
 def test_config_is_what_the_flags_say(parse_flags):

@@ -130,7 +130,9 @@ def test_stale_state_file_names_the_newest_and_keeps_what_retention_has_to_delet
     prefixes = [fake_checkpoint(tmp_path, step) for step in (5, 10, 15)]
     # 5 has been kept for good and is not in the list; 15 was committed, and the process died before it was listed.
     (tmp_path / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-10"\nall_model_checkpoint_paths: "model.ckpt-10"\nlast_preserved_timestamp: 12.5\n'
+        'model_checkpoint_path: "model.ckpt-10"\n'
+        'all_model_checkpoint_paths: "model.ckpt-10"\n'
+        "last_preserved_timestamp: 12.5\n"
     )
     model_dir.point_state_at(str(tmp_path), prefixes[2])
     state = tf.train.get_checkpoint_state(str(tmp_path))
@@ -205,7 +207,10 @@ def test_lock_in_a_place_where_nothing_can_be_made():
 
 
 def test_lock_excludes_a_second_process_and_is_free_once_the_first_is_gone(tmp_path):
-    code = "import sys; from midepoch.model_dir import Lock; lock = Lock(sys.argv[1]); lock.note(7); print('held', flush=True); sys.stdin.read()"
+    code = (
+        "import sys; from midepoch.model_dir import Lock; lock = Lock(sys.argv[1]); lock.note(7); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout.readline() == b"held\n"

@@ -29,7 +29,8 @@ def test_its_time(before, now, every, expected):
 
 def schedule(epoch_examples=23, **fields):
     fields.setdefault("num_epochs", None if "train_steps" in fields else 3)
-    fields.setdefault("save_checkpoints_steps", None if {"save_checkpoints_epochs", "save_checkpoints_secs"} & set(fields) else 1000)
+    other_interval = {"save_checkpoints_epochs", "save_checkpoints_secs"} & set(fields)
+    fields.setdefault("save_checkpoints_steps", None if other_interval else 1000)
     return Schedule(TrainConfig(model_dir="unused", **fields).resolved(), epoch_examples)
 
 
@@ -118,7 +119,10 @@ def test_steps_left(examples_seen, batch_size, expected):
     assert schedule().steps_left(examples_seen, batch_size) == expected
 
 
-@pytest.mark.parametrize("fields", [dict(num_epochs=3), dict(train_steps=5), dict(train_steps=5, eval_every_steps=2, save_checkpoints_epochs=1)])
+@pytest.mark.parametrize(
+    "fields",
+    [dict(num_epochs=3), dict(train_steps=5), dict(train_steps=5, eval_every_steps=2, save_checkpoints_epochs=1)],
+)
 def test_counting_in_epochs_without_their_length_is_refused(fields):
     with pytest.raises(UserError, match="counts epochs, but task digits does not say how long one is"):
         schedule(epoch_examples=None, **fields)

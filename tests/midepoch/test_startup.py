@@ -22,7 +22,8 @@ def checkpoint(fake_checkpoint):
 
     def make(directory, step, start=0, committed=True, evaluate=False, **pipeline):
         facts = {**TODAY, "start": start, **pipeline}
-        return fake_checkpoint(directory, step, committed=committed, examples_seen=5 * step, evaluate=evaluate, pipeline=facts)
+        facts = dict(examples_seen=5 * step, evaluate=evaluate, pipeline=facts)
+        return fake_checkpoint(directory, step, committed=committed, **facts)
 
     return make
 

@@ -188,6 +188,20 @@ def test_seek_is_restore_where_batches_are_slices_of_windows(make_index, tmp_pat
         assert take(restored(again, tmp_path / str(number)), 5) == expected[number + 1 : number + 6]
 
 
+def test_stream_in_a_graph_as_the_estimator_builds_it(make_index):
+    stream = make_stream(make_index(*SMALL), 3, shuffle_window=8)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.random.set_seed(1)  # as RunConfig's tf_random_seed does; one-shot iterators want it under op determinism
+        iterator = tf.compat.v1.data.make_one_shot_iterator(stream.dataset(4))
+        element = iterator.get_next()
+        batches = []
+        for _ in range(8):
+            read, _, info = session.run(element)
+            assert read.tolist() == info["example_ids"].tolist()
+            batches.append((info["position"], read.tolist()))
+    assert batches == expected_batches(stream, 4, 8)
+
+
 @pytest.mark.parametrize("start", [2 * NUM_SMALL + 4, 300 * NUM_SMALL + 9])
 def test_seek_into_a_later_epoch(make_index, start):
     stream = make_stream(make_index(*SMALL), 3)
