@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator import inputs
 from estimator.checkpoints import CommittingSaver
+from midepoch.errors import UserError
 from midepoch.optimizers import make_optimizer
 from midepoch.run import Run
 from midepoch.task import step_seed
@@ -27,7 +28,7 @@ def make_model_fn(run: Run) -> Callable[..., Any]:
     def train_step(model: tf.keras.Model, features: Any, labels: Any, run_config: Any) -> tf.estimator.EstimatorSpec:
         global_step = tf.compat.v1.train.get_global_step()
         outputs = task.call(model, features, True, step_seed(config.seed, global_step))
-        loss = tf.reduce_mean(task.loss(labels, outputs))
+        loss = tf.reduce_mean(per_example("loss", task.loss(labels, outputs)))
         optimizer = make_optimizer(config.optimizer, config.learning_rate)
         optimizer.iterations = global_step  # counted up by the optimizer's own update
         updates = optimizer.get_updates(loss, model.trainable_variables)
@@ -44,12 +45,23 @@ def make_model_fn(run: Run) -> Callable[..., Any]:
         means = {}
         for name, values in {MEAN_LOSS: losses, **task.metrics(labels, outputs)}.items():
             means[name] = tf.keras.metrics.Mean()
-            means[name].update_state(values)
+            means[name].update_state(per_example(name, values))
         return tf.estimator.EstimatorSpec(
             tf.estimator.ModeKeys.EVAL, loss=tf.reduce_mean(losses), eval_metric_ops=means
         )
 
     return model_fn
+
+
+def per_example(name: str, values: tf.Tensor) -> tf.Tensor:
+    """Returns `values`, float32 [B], as they are.
+
+    Raises:
+      UserError: they are no vector. In this graph `==` between tensors compares Python objects, and gives one False.
+    """
+    if values.shape.rank != 1:
+        raise UserError(f"{name} has shape {values.shape} in the Estimator's graph; if the task compares tensors by ==, use tf.equal")
+    return values
 
 
 def evaluate(estimator: tf.estimator.Estimator, run: Run, prefix: str) -> dict:

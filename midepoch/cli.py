@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, List
 from absl import app, flags, logging
 
 from midepoch import config as config_lib
-from midepoch.errors import UserError
+from midepoch.errors import UserError, one_line
 
 EXIT_FINISHED = 0
 EXIT_FAILED = 1
@@ -80,4 +80,9 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}; mend it and run the same command again, the last checkpoint is good")
+    except Exception as error:
+        tensorflow = sys.modules.get("tensorflow")
+        if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
+            raise  # a bug, or user code that fails in mid-training: the traceback says where
+        return _fail(f"TensorFlow failed: {one_line(error)}; no checkpoint was saved after that, the last one is good")
     return EXIT_FINISHED if result.finished else EXIT_STOPPED

@@ -24,6 +24,7 @@ EXCEPTIONS = {
         ("model.py", "MEAN_LOSS"): "Estimator keeps the metric name `loss` for its own mean of batch means",
         ("model.py", "make_model_fn"): "an Estimator wants a function that builds graphs; the counterpart is the class Model",
         ("model.py", "model_fn"): "the same",
+        ("model.py", "per_example"): "== between tensors means something else in a graph; caught where it shows",
         ("inputs.py", "resumable"): "puts the iterator into the Saver; a tf.train.Checkpoint tracks it without help",
         ("inputs.py", "input_fn"): "an Estimator builds its input itself, in its own graph, so it wants a function",
         ("inputs.py", "ITERATOR"): "the iterator's name in the checkpoint; in lowlevel it is the keyword of tf.train.Checkpoint",

@@ -3,7 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from midepoch.ledger import Ledger
+from compare.ledger_check import tally_epochs
+from midepoch.ledger import Ledger, read_ledger
 from tests.whole_runs import runs
 
 pytestmark = pytest.mark.skipif(not runs.HAS_ESTIMATOR, reason="this TensorFlow has no tf.estimator")
@@ -68,6 +69,9 @@ def run_with_two_kills(directory, make_hooks, make_input_fn=lambda: input_fn):
 def test_stock_hook_loses_examples_under_a_double_kill_and_the_check_sees_it(tmp_path):
     stock_hook = tf.data.experimental.CheckpointInputPipelineHook
     run_with_two_kills(tmp_path / "stock", lambda estimator: [stock_hook(estimator)])
+    ledger = read_ledger(str(tmp_path / "stock" / "examples.jsonl"), STEPS)
+    tallies = tally_epochs(ledger, runs.NUM_EXAMPLES, runs.BATCH_SIZE, STEPS)
+    assert sum(tally.lost for tally in tallies) > 0
     with pytest.raises(AssertionError):
         runs.assert_exactly_once(tmp_path / "stock", STEPS)
 
