@@ -1,7 +1,9 @@
 # Two commands do everything, environment included, on a machine that has only Python:
 #   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs
 #   make test    the tests
-# PYTHON=... chooses the interpreter; by default 3.11 (both programs), else a newer one (all but the estimator).
+# and one more measures:
+#   make bench   the speed of both programs, beside Model.fit and a plain Estimator
+# PYTHON=... chooses the interpreter; by default 3.11, 3.10 or 3.9 (both programs), else a newer one (all but the estimator).
 
 PYTHON ?= $(shell for python in python3.11 python3.10 python3.9 python3.13 python3.12 python3; do \
 	$$python -c 'import sys; assert sys.version_info >= (3, 9)' 2>/dev/null && echo $$python && break; done)

@@ -1,4 +1,4 @@
-"""Checkpoints: the Saver commits before it forgets, a hook keeps the grid, a listener evaluates and keeps the best."""
+"""Checkpoints: a Saver that commits, a hook that saves and stops, a listener that evaluates and keeps the best."""
 
 import os
 import time
@@ -12,33 +12,30 @@ from midepoch.run import Run
 from midepoch.stopping import Stopping
 
 
-# Estimator's own word for "none for good": RunConfig's default.
-_NEVER_HOURS = 10000
-
-
 class CommittingSaver(tf.compat.v1.train.Saver):
     """A `Saver` of everything in the graph: variables, and the iterator that `inputs.resumable` has made saveable.
 
     Args:
       run: the run.
       max_to_keep: checkpoints to keep; 0 or None keeps all.
-      every_n_hours: keep one for every n hours, for good.
+      every_n_hours: keep one for every n hours, for good; the default, a Saver's own, stands for "none".
     """
 
-    def __init__(self, run: Run, max_to_keep: Optional[int], every_n_hours: Optional[float] = None):
+    def __init__(self, run: Run, max_to_keep: Optional[int], every_n_hours: float = 10000.0):
         self._run = run
-        self._every_secs = (every_n_hours or _NEVER_HOURS) * 3600
+        self._every_secs = every_n_hours * 3600
         super().__init__(
             sharded=True,  # the iterator's shard apart from the variables', as Estimator's own Saver writes them
             max_to_keep=max_to_keep,
-            keep_checkpoint_every_n_hours=self._every_secs / 3600,
+            keep_checkpoint_every_n_hours=every_n_hours,
             save_relative_paths=True,
         )
         # A Saver counts the hours from the start of its process; a run that is killed every hour would never keep one.
         state = tf.train.get_checkpoint_state(run.config.model_dir)
         if state and state.last_preserved_timestamp:
             self._next_checkpoint_time = state.last_preserved_timestamp + self._every_secs
-        # For starts where the iterator has been built at the right place, or there is no position to keep.
+        # For starts where the iterator has been built at the right place and is left out. So is `examples_seen` where the
+        # run starts at the first example with somebody else's weights: the saved position is not its own.
         keep_position = run.start.examples_seen > 0
         variables = [v for v in tf.compat.v1.global_variables() if keep_position or v.op.name != inputs.EXAMPLES_SEEN]
         self._variables_only = tf.compat.v1.train.Saver(variables)
@@ -51,7 +48,7 @@ class CommittingSaver(tf.compat.v1.train.Saver):
             self._variables_only.restore(sess, save_path)
 
     def restore_from_elsewhere(self, scaffold: Any, sess: tf.compat.v1.Session) -> None:
-        """The Scaffold's `init_fn`, which is called where model_dir has no checkpoint: restores what --restore_from names."""
+        """The Scaffold's `init_fn`, called where model_dir has no checkpoint: restores what --restore_from names, if set."""
         del scaffold
         if self._run.start.prefix is not None:
             self.restore(sess, self._run.start.prefix)
@@ -200,7 +197,8 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         # drop what a killed run drew from here on.
         tf.compat.v1.summary.FileWriterCache.clear()
         start_mark = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-        tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory).add_session_log(start_mark, self._run.first_eval_step)
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory)
+        writer.add_session_log(start_mark, self._run.first_eval_step)
 
     def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         run, best = self._run, self._run.best

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from midepoch.run import Run
 
-# Name of the iterator in the checkpoint, and of the tensors that hooks look at.
+# Names in the checkpoint, of the iterator and of the counter; and names of the tensors that the hook fetches.
 ITERATOR = "iterator"
 EXAMPLES_SEEN = "examples_seen"
 EXAMPLE_IDS = "example_ids"
@@ -23,8 +23,8 @@ def resumable(dataset: tf.data.Dataset) -> Any:
     run that dies goes on with the very next batch. It needs nothing else: it works with premade estimators too.
 
     Args:
-      dataset: a dataset whose iterator can be saved (no generator, no `py_function`, no stateful random op) and that captures
-        no resource such as a lookup table. It must be the same dataset at every start.
+      dataset: a dataset whose iterator can be saved (no generator, no `py_function`, no stateful random op) and that
+        captures no resource such as a lookup table. It must be the same dataset at every start.
 
     Returns:
       The tensors of the next element, in the structure of the dataset's elements.
@@ -34,7 +34,7 @@ def resumable(dataset: tf.data.Dataset) -> Any:
     """
     iterator = tf.compat.v1.data.make_one_shot_iterator(dataset)
     saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
-    saveable.name = saveable.specs[0].name = ITERATOR
+    saveable.name = saveable.specs[0].name = ITERATOR  # else it would be named after its op
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS, saveable)
     return iterator.get_next()
 
@@ -70,7 +70,8 @@ def next_batch(features: Any, labels: Any, info: dict, examples_seen: tf.Variabl
     batch_size = tf.shape(tf.nest.flatten(labels)[0], out_type=tf.int64)[0]
     checks = []
     if "position" in info:
-        checks.append(tf.compat.v1.assert_equal(info["position"], examples_seen, message="the input has drifted from examples_seen"))
+        drifted = "the input has drifted from examples_seen"
+        checks.append(tf.compat.v1.assert_equal(info["position"], examples_seen, message=drifted))
     with tf.control_dependencies(checks):
         position_after = tf.identity(examples_seen.assign_add(batch_size, read_value=True), name=POSITION_AFTER)
     tf.identity(info.get("example_ids", tf.zeros([0], tf.int64)), name=EXAMPLE_IDS)

@@ -45,7 +45,7 @@ def run_config(config: TrainConfig) -> tf.estimator.RunConfig:
         save_checkpoints_steps=config.save_checkpoints_steps,
         save_checkpoints_secs=config.save_checkpoints_secs,
         keep_checkpoint_max=config.keep_checkpoint_max,
-        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours or 10000,
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours or 10000,  # the default: none for good
         save_summary_steps=None,  # `Run` writes the summaries, at fixed steps
         log_step_count_steps=None,
     )

@@ -17,40 +17,39 @@ MEAN_LOSS = "loss_per_example"
 
 def make_model_fn(run: Run) -> Callable[..., Any]:
     """Returns the model_fn of a run's task."""
-    task, config = run.task, run.config
+    task, seed = run.task, run.config.seed
 
+    # `config`, by this very name, is where an Estimator hands over its RunConfig.
     def model_fn(features: Any, labels: Any, mode: str, config: Any = None) -> tf.estimator.EstimatorSpec:
-        model = task.model(run.config.seed)
+        model = task.model(seed)
         if mode == tf.estimator.ModeKeys.TRAIN:
             return train_step(model, features, labels, config)
         return eval_step(model, features, labels)
 
     def train_step(model: tf.keras.Model, features: Any, labels: Any, run_config: Any) -> tf.estimator.EstimatorSpec:
         global_step = tf.compat.v1.train.get_global_step()
-        outputs = task.call(model, features, True, step_seed(config.seed, global_step))
+        outputs = task.call(model, features, True, step_seed(seed, global_step))
         loss = tf.reduce_mean(per_example("loss", task.loss(labels, outputs)))
-        optimizer = make_optimizer(config.optimizer, config.learning_rate)
+        optimizer = make_optimizer(run.config.optimizer, run.config.learning_rate)
         optimizer.iterations = global_step  # counted up by the optimizer's own update
         updates = optimizer.get_updates(loss, model.trainable_variables)
         # A graph runs what it is told to: without this, BatchNorm's moving statistics would never move. Only the updates of
         # this call; those of the call that built the model hang on a placeholder.
         updates += model.get_updates_for(tf.nest.flatten(features)) + model.get_updates_for(None)
         train_op = tf.group(*updates)
-        saver = CommittingSaver(run, max_to_keep=run_config.keep_checkpoint_max, every_n_hours=run_config.keep_checkpoint_every_n_hours)
+        saver = CommittingSaver(run, run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours)
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)  # where Scaffold and hooks look for it
         scaffold = tf.compat.v1.train.Scaffold(init_fn=saver.restore_from_elsewhere)
         return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.TRAIN, loss=loss, train_op=train_op, scaffold=scaffold)
 
     def eval_step(model: tf.keras.Model, features: Any, labels: Any) -> tf.estimator.EstimatorSpec:
-        outputs = task.call(model, features, False, step_seed(config.seed, tf.compat.v1.train.get_global_step()))
+        outputs = task.call(model, features, False, step_seed(seed, tf.compat.v1.train.get_global_step()))
         losses = task.loss(labels, outputs)
         means = {}
         for name, values in {MEAN_LOSS: losses, **task.metrics(labels, outputs)}.items():
             means[name] = tf.keras.metrics.Mean()
             means[name].update_state(per_example(name, values))
-        return tf.estimator.EstimatorSpec(
-            tf.estimator.ModeKeys.EVAL, loss=tf.reduce_mean(losses), eval_metric_ops=means
-        )
+        return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.EVAL, loss=tf.reduce_mean(losses), eval_metric_ops=means)
 
     return model_fn
 
@@ -62,7 +61,9 @@ def per_example(name: str, values: tf.Tensor) -> tf.Tensor:
       UserError: they are no vector. In this graph `==` between tensors compares Python objects, and gives one False.
     """
     if values.shape.rank != 1:
-        raise UserError(f"{name} has shape {values.shape} in the Estimator's graph; if the task compares tensors by ==, use tf.equal")
+        raise UserError(
+            f"{name} has shape {values.shape} in the Estimator's graph; if the task compares tensors by ==, use tf.equal"
+        )
     return values
 
 

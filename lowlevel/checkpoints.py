@@ -1,7 +1,6 @@
 """Checkpoints: one `tf.train.Checkpoint` of everything, and two `CheckpointManager`s, for the last and for the best."""
 
 import time
-from typing import Any, Dict
 
 import tensorflow as tf
 
@@ -49,7 +48,7 @@ class Checkpoints:
         checkpoint = self._checkpoint if start.restore_iterator else tf.train.Checkpoint(**self._state)
         status = checkpoint.restore(start.prefix)
         status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
-        self._model.examples_seen.assign(start.examples_seen)
+        self._model.examples_seen.assign(start.examples_seen)  # 0 where the saved position is not this run's own
 
     def save_and_commit(self, manager: tf.train.CheckpointManager, evaluate: bool) -> None:
         """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.
@@ -84,7 +83,7 @@ class Checkpoints:
         """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far."""
         run, best = self._run, self._run.best
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
-        metrics: Dict[str, Any] = run.as_record(self._model.evaluate(), step, examples_seen)
+        metrics = run.as_record(self._model.evaluate(), step, examples_seen)
         run.draw_evaluation(metrics)
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:

@@ -79,7 +79,8 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         return _fail(str(error))
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}; mend it and run the same command again, the last checkpoint is good")
+        what = f"{where}{error.strerror or error}"
+        return _fail(f"{what}; mend it and run the same command again, the last checkpoint is good")
     except Exception as error:
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):

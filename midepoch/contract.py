@@ -58,8 +58,11 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
         if before.get(name) == now.get(name):
             continue
         if name == "data":
-            raise UserError(f"the training files are not those of this run ({_first_difference(before[name], now[name])}); put them back, {way_out}")
-        raise UserError(f"--{name}={now.get(name)}, but this run was trained with {before.get(name)}; set it back, {way_out}")
+            difference = _first_difference(before[name], now[name])
+            raise UserError(f"the training files are not those of this run ({difference}); put them back, {way_out}")
+        raise UserError(
+            f"--{name}={now.get(name)}, but this run was trained with {before.get(name)}; set it back, {way_out}"
+        )
 
 
 def check_restore_from(saved: Dict[str, Any], contract: Dict[str, Any], source: str) -> None:
@@ -80,12 +83,13 @@ def check_restore_from(saved: Dict[str, Any], contract: Dict[str, Any], source: 
 def _check_program(saved: Dict[str, Any], contract: Dict[str, Any], where: str, otherwise: str) -> None:
     if saved["program"] != contract["program"]:
         raise UserError(
-            f"{where} belongs to {saved['program']}, this is {contract['program']}; run {saved['program']} on it, or {otherwise}"
+            f"{where} belongs to {saved['program']}, this is {contract['program']}; "
+            f"run {saved['program']} on it, or {otherwise}"
         )
     if saved["keras"] != contract["keras"]:
         raise UserError(
-            f"{where} was written with Keras {saved['keras']}, this is Keras {contract['keras']}, whose optimizers keep other "
-            f"variables; use the Python and TensorFlow of that run, or {otherwise}"
+            f"{where} was written with Keras {saved['keras']}, this is Keras {contract['keras']}, whose optimizers keep "
+            f"other variables; use the Python and TensorFlow of that run, or {otherwise}"
         )
 
 

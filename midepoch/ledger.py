@@ -29,7 +29,7 @@ class Ledger:
         self._file.write(line.encode())
 
     def flush(self) -> None:
-        """Hands everything to the operating system; before a checkpoint is committed, so that none of its steps is missing."""
+        """Hands everything to the operating system; to be called before a checkpoint is committed, which covers these steps."""
         self._file.flush()
 
     def close(self) -> None:

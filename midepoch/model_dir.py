@@ -30,7 +30,6 @@ _STATE_FILE = "checkpoint"
 _MANIFEST = ".manifest.json"
 _LOCK_FILE = ".lock"
 _LOCK_BYTES = 512
-_LOCK_BYTES = 512
 _DAMAGED = "damaged"
 _CHECKPOINT_FILE = re.compile(re.escape(CHECKPOINT_NAME) + r"-(\d+)(\.|_temp)")
 
@@ -69,6 +68,11 @@ def step_of(prefix: str) -> int:
     return int(prefix.rsplit("-", 1)[1])
 
 
+def manifest_path(prefix: str) -> str:
+    """Returns the path of a checkpoint's manifest; once that file is there, the checkpoint is committed."""
+    return prefix + _MANIFEST
+
+
 def commit(prefix: str, facts: Dict[str, Any]) -> None:
     """Makes the files just written under `prefix` count, by writing their manifest.
 
@@ -79,7 +83,7 @@ def commit(prefix: str, facts: Dict[str, Any]) -> None:
     names = sorted(os.path.basename(path) for path in _data_files(prefix))
     directory = os.path.dirname(prefix)
     files = {name: _size_and_digest(os.path.join(directory, name)) for name in names}
-    write_json(prefix + _MANIFEST, {**facts, "files": files})
+    write_json(manifest_path(prefix), {**facts, "files": files})
 
 
 def _data_files(prefix: str) -> List[str]:
@@ -96,7 +100,7 @@ def _size_and_digest(path: str) -> Dict[str, Any]:
 
 def read_manifest(prefix: str) -> Optional[Dict[str, Any]]:
     """Returns the manifest of a checkpoint, or None if there is none that can be read."""
-    manifest = read_json(prefix + _MANIFEST)
+    manifest = read_json(manifest_path(prefix))
     return manifest if isinstance(manifest, dict) and manifest.get("files") and isinstance(manifest["files"], dict) else None
 
 
@@ -143,7 +147,7 @@ def set_aside(prefix: str) -> str:
     number = 1
     while glob.glob(glob.escape(os.path.join(target, os.path.basename(prefix))) + ".*"):
         number += 1
-        target = os.path.join(directory, f"{_DAMAGED}", str(number))
+        target = os.path.join(directory, _DAMAGED, str(number))
     os.makedirs(target, exist_ok=True)
     for path in glob.glob(glob.escape(prefix) + ".*"):
         shutil.move(path, target)
@@ -159,7 +163,7 @@ def sweep(directory: str, newest: int) -> None:
     """
     for step in steps_on_disk(directory):
         prefix = prefix_of(directory, step)
-        unfinished = step > newest and not os.path.exists(prefix + _MANIFEST)
+        unfinished = step > newest and not os.path.exists(manifest_path(prefix))
         manifest = read_manifest(prefix)
         names = manifest["files"] if manifest else ()
         half_deleted = step < newest and any(not os.path.exists(os.path.join(directory, name)) for name in names)
@@ -185,8 +189,8 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
     Args:
       directory: a model_dir or its best_weights.
       prefix: the newest valid checkpoint in it.
-      keep_max: how many checkpoints may be listed, the older ones are deleted: a kill came between their successor's save and
-        that; 0 for any number. Checkpoints kept for good are not in the list.
+      keep_max: how many checkpoints may be listed; the older ones, whose deletion a kill has prevented, are deleted now. 0 for
+        any number. Checkpoints kept for good are not in the list.
     """
     path = os.path.join(directory, _STATE_FILE)
     newest = step_of(prefix)
@@ -205,7 +209,7 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
     lines += [f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"' for step in kept]
     if text.splitlines()[: len(lines)] != lines or len(named) != len(kept):
         for step in kept:
-            modified = os.path.getmtime(prefix_of(directory, step) + _MANIFEST)
+            modified = os.path.getmtime(manifest_path(prefix_of(directory, step)))
             lines.append(f"all_model_checkpoint_timestamps: {modified!r}")
         preserved = re.search(r"^last_preserved_timestamp: .*$", text, re.MULTILINE)
         lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")

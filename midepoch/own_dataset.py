@@ -22,6 +22,10 @@ class OwnDataset:
 
     Raises:
       UserError: the dataset cannot be made, ends, has no (features, labels) elements, or cannot be saved.
+
+    Attributes:
+      seekable: False: `dataset` starts at 0 only.
+      version: a digest of the dataset's operations; an iterator's state fits only the same ones.
     """
 
     seekable = False
@@ -66,7 +70,11 @@ class OwnDataset:
         return {"shuffle": "own dataset", "seed": self._config.seed, "batch_size": self._config.batch_size}
 
     def dataset(self, start: int = 0) -> tf.data.Dataset:
-        """Returns the task's batches as (features, labels, {}): no position, no example ids."""
+        """Returns the task's batches as (features, labels, {}): no position, no example ids.
+
+        Raises:
+          ValueError: `start` is not 0.
+        """
         if start:
             raise ValueError(f"a task's own dataset cannot seek to {start}; only its saved state can be restored")
         own = self._task.train_dataset(self._config.batch_size, self._config.seed)

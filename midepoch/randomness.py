@@ -81,7 +81,9 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
     except Exception as error:  # whatever the user's code raises
         raise UserError(f"--task={name} fails on the first batch of the training data: {one_line(error)}") from error
     if hidden:
-        raise UserError(f"--task={name}: {hidden[0]} draws from hidden random state, which no checkpoint can bring back; {_INSTEAD}")
+        raise UserError(
+            f"--task={name}: {hidden[0]} draws from hidden random state, which no checkpoint can bring back; {_INSTEAD}"
+        )
     for what, value in [("loss", loss), *((f"metric {key}", value) for key, value in metrics.items())]:
         if value.shape.rank != 1 or value.shape[0] != labels.shape[0]:
             raise UserError(

@@ -45,13 +45,21 @@ class Result(NamedTuple):
 class Run:
     """What both programs need to know, and whom they report to.
 
+    Args:
+      program: "estimator" or "lowlevel".
+      config: what the user wants.
+      task: the task.
+
     Attributes:
+      program: its name.
+      given_config: the config as it was given.
       config: the resolved config.
       task: the task.
       inputs: training input: `dataset(start)` gives the batches.
       data_paths: the files that are read; empty if the task brings its own dataset.
       schedule: when to save, evaluate, log and end.
-      start: where this process starts.
+      start: where this process starts; set by `open`.
+      already_done: whether the run is at its target, so that there is nothing to do; set by `open`.
       best: metrics of the last and the best evaluation.
     """
 
@@ -95,7 +103,9 @@ class Run:
             restored = startup.find_checkpoint(config.restore_from)
             contract.check_restore_from(model_dir.read_manifest(restored)["contract"], self._contract(), config.restore_from)
         if config.record_examples and has_own_dataset(self.task):
-            raise UserError(f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out")
+            raise UserError(
+                f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out"
+            )
         model = self.task.model(config.seed)
         self._model_weights = model.weights
         if not has_checkpoints:
@@ -110,7 +120,8 @@ class Run:
             randomness.check_task(self.task, config.task, model, self.task.parse, raw)
         metrics = {"loss", *self._metric_names(model)}
         if self.best.metric not in metrics:
-            raise UserError(f"--best_metric={self.best.metric} is no metric of task {config.task}; give one of {', '.join(sorted(metrics))}")
+            known = ", ".join(sorted(metrics))
+            raise UserError(f"--best_metric={self.best.metric} is no metric of task {config.task}; give one of {known}")
 
     def _metric_names(self, model: tf.keras.Model) -> List[str]:
         features, labels = next(iter(self.eval_dataset()))
@@ -130,11 +141,17 @@ class Run:
 
     def pipeline_facts(self, start: int) -> Dict[str, Any]:
         """Returns what a manifest says about the pipeline that was built to start at position `start`."""
-        version = getattr(self.inputs, "version", stream.PIPELINE_VERSION)
-        return contract.pipeline_facts(self.inputs.fingerprint(), self.config.batch_size, start, version)
+        return contract.pipeline_facts(self.inputs.fingerprint(), self.config.batch_size, start, self.inputs.version)
 
     def open(self, lock: model_dir.Lock) -> None:
-        """Chooses the start, mends the model_dir, and announces both."""
+        """Chooses the start, mends the model_dir, and announces both.
+
+        Args:
+          lock: held on the model_dir.
+
+        Raises:
+          UserError: as `startup.choose_start`.
+        """
         config, directory, saved = self.config, self.config.model_dir, self._saved_run or {}
         self._lock = lock
         self.start = startup.choose_start(
@@ -156,7 +173,8 @@ class Run:
         killed = lock.left_behind.get("running", False)
         done_again = max(0, lock.left_behind.get("step", 0) - self.start.step) if killed else 0
         if done_again:
-            console.say(f"the killed run had reached step {self.start.step + done_again}: {console.count(done_again, 'step')} done again")
+            reached, again = self.start.step + done_again, console.count(done_again, "step")
+            console.say(f"the killed run had reached step {reached}: {again} done again")
         if self.best.value is not None:
             console.say(f"best so far: {self.best.metric} {self.best.value:.4f} at step {self.best.step}")
         self._history = {
@@ -171,7 +189,7 @@ class Run:
         directory = self.config.model_dir
         facts = {
             "contract": self._contract(),
-            "config": {name: value for name, value in vars(self.config).items()},
+            "config": vars(self.config),
             "first_step": first_step,
             "history": self._history,
             "versions": {"tensorflow": tf.__version__, "keras": keras.__version__},
@@ -191,8 +209,8 @@ class Run:
         self._evaluation_was_due = self.evaluation_due()
         self.last_save_at = time.monotonic()
 
-    def close(self, finished: bool, step: int) -> None:
-        """Closes the outputs and notes that this process ended in order."""
+    def close(self, step: int) -> None:
+        """Closes the outputs and notes that this process ended in order, after `step`."""
         self._events.close()
         if self._eval_events:
             self._eval_events.close()
@@ -212,13 +230,13 @@ class Run:
         console.say(f"{self.program} · TF {tf.__version__} · CPU · {config.task}: {data}")
         if start.case == startup.RESUME and self.already_done:
             return
-        name = os.path.basename(start.prefix or "")
+        name, place = os.path.basename(start.prefix or ""), self._place(start.examples_seen)
         for note in start.notes:
             console.say(note)
         if start.case == startup.RESUME:
-            console.say(f"resume at step {start.step} from {name} (verified, {start.age_secs:.0f} s old): {self._place(start.examples_seen)}")
+            console.say(f"resume at step {start.step} from {name} (verified, {start.age_secs:.0f} s old): {place}")
         elif start.case == startup.RESTORE_FROM:
-            console.say(f"start from {start.prefix} at step {start.step} (verified): {self._place(start.examples_seen)}")
+            console.say(f"start from {start.prefix} at step {start.step} (verified): {place}")
         else:
             console.say(f"fresh start: no checkpoint in {config.model_dir}")
         console.say(self._plan())
@@ -245,8 +263,11 @@ class Run:
         keep = f"keep {config.keep_checkpoint_max}" if config.keep_checkpoint_max else "keep all"
         if config.keep_checkpoint_every_n_hours:
             keep += f" and one for every {config.keep_checkpoint_every_n_hours:g} hours"
-        every = console.count(config.eval_every_steps, "step") if config.eval_every_steps else console.count(config.eval_every_epochs, "epoch")
-        return f"{target} · {save}, {keep} · evaluate every {every} · best: {self.best.metric}, {self.best.mode}"
+        if config.eval_every_steps:
+            evaluate = f"evaluate every {console.count(config.eval_every_steps, 'step')}"
+        else:
+            evaluate = f"evaluate every {console.count(config.eval_every_epochs, 'epoch')}"
+        return f"{target} · {save}, {keep} · {evaluate} · best: {self.best.metric}, {self.best.mode}"
 
     def target_steps(self) -> int:
         """Returns the global step at which the run ends, from its start and this config's batch size."""
@@ -405,22 +426,30 @@ class Run:
             self._progress.pause(step, examples_seen)
 
     def result(self, step: int, examples_seen: int, reason: Optional[str]) -> Result:
-        """Closes the run's outputs, says how it ended, and returns the same as a value."""
+        """Closes the run's outputs, says how it ended, and returns the same as a value.
+
+        Args:
+          step: the global step it ended at.
+          examples_seen: the position there.
+          reason: name of the signal that stopped it, or None.
+        """
         finished = self.schedule.at_target(step, examples_seen)
         if not self.already_done:
-            self.close(finished, step)
+            self.close(step)
         total = self.target_steps()
         if self.already_done:
             console.say(f"already done: {step}/{total} steps, nothing to do; raise --num_epochs or --train_steps to go on")
         elif finished:
-            best = f" · best {self.best.metric} {self.best.value:.4f} at step {self.best.step}" if self.best.value is not None else ""
-            history = self._history
+            best, history = "", self._history
+            if self.best.value is not None:
+                best = f" · best {self.best.metric} {self.best.value:.4f} at step {self.best.step}"
             console.say(
                 f"done {step}/{total}{best} · {console.count(history['starts'], 'start')}, "
                 f"{console.count(history['kills'], 'kill')}, {console.count(history['steps_done_again'], 'step')} done again"
             )
         else:
-            console.say(f"stopped at {step}/{total}{f' by {reason}' if reason else ''}, nothing lost; run the same command to continue (exit 75)")
+            by = f" by {reason}" if reason else ""
+            console.say(f"stopped at {step}/{total}{by}, nothing lost; run the same command to continue (exit 75)")
         return Result(finished, step, examples_seen, self.best.last, self.best.best)
 
 

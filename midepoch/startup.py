@@ -31,8 +31,8 @@ class Start:
       prefix: the checkpoint to restore, or None.
       step: global step of the first state.
       examples_seen: position of the first batch.
-      restore_iterator: True: build the pipeline with `pipeline_start` and restore the saved iterator into it. False: build it
-        with `pipeline_start`, which is then `examples_seen` itself: a seek.
+      restore_iterator: True: build the pipeline with `pipeline_start` and restore the saved iterator into it. False: build
+        it with `pipeline_start`, which is then `examples_seen` itself: a seek.
       pipeline_start: the position to build the pipeline with.
       evaluate: the state is to be evaluated, should that not have happened.
       notes: lines for the user: what was skipped or adapted, and why.
@@ -73,7 +73,7 @@ def choose_start(
         problem = model_dir.problem_with(prefix)
         if problem is None:
             return _from_checkpoint(RESUME, prefix, facts, seekable, notes)  # case 1
-        was_committed = os.path.exists(prefix + ".manifest.json")
+        was_committed = os.path.exists(model_dir.manifest_path(prefix))
         lost = lost or was_committed or step != first_step
         if was_committed:
             notes.append(f"skipped model.ckpt-{step}: {problem}")
@@ -98,10 +98,14 @@ def find_checkpoint(source: str) -> str:
     if os.path.isdir(source):
         prefix = model_dir.newest_valid(source)
         if prefix is None:
-            raise UserError(f"--restore_from={source} holds no valid checkpoint; give a model_dir, its best_weights, or a path")
+            raise UserError(
+                f"--restore_from={source} holds no valid checkpoint; give a model_dir, its best_weights, or a path"
+            )
         return prefix
     if not os.path.exists(prefix + ".index"):
-        raise UserError(f"--restore_from={source} is no checkpoint; give a model_dir, its best_weights, or model.ckpt-<step>")
+        raise UserError(
+            f"--restore_from={source} is no checkpoint; give a model_dir, its best_weights, or model.ckpt-<step>"
+        )
     problem = model_dir.problem_with(prefix)
     if problem:
         raise UserError(f"--restore_from={source} cannot be used: {problem}; give another checkpoint")
@@ -119,7 +123,8 @@ def check_model_fits(prefix: str, weights: Sequence[tf.Variable], task: str) -> 
     Raises:
       UserError: it has not.
     """
-    saved = collections.Counter(tuple(shape) for shape in tf.train.load_checkpoint(prefix).get_variable_to_shape_map().values())
+    shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map().values()
+    saved = collections.Counter(tuple(shape) for shape in shapes)
     missing = collections.Counter(tuple(weight.shape) for weight in weights) - saved
     if missing:
         shape = next(iter(missing))
@@ -139,7 +144,7 @@ def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bo
         examples_seen=manifest["examples_seen"],
         evaluate=manifest["evaluate"],
         notes=tuple(notes),
-        age_secs=max(0.0, time.time() - os.path.getmtime(prefix + ".manifest.json")),
+        age_secs=max(0.0, time.time() - os.path.getmtime(model_dir.manifest_path(prefix))),
     )
     if contract.iterator_fits(saved, facts):
         return dataclasses.replace(start, restore_iterator=True, pipeline_start=saved["start"])
@@ -175,7 +180,7 @@ def heal(directory: str, start: Start, keep_checkpoint_max: int) -> List[str]:
     newest = start.step if start.case == RESUME else -1
     for step in model_dir.steps_on_disk(directory):
         prefix = model_dir.prefix_of(directory, step)
-        if step > newest and os.path.exists(prefix + ".manifest.json"):
+        if step > newest and os.path.exists(model_dir.manifest_path(prefix)):
             lines.append(f"model.ckpt-{step} moved to {model_dir.set_aside(prefix)}")
     model_dir.sweep(directory, newest)
     if start.case == RESUME:

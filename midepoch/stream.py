@@ -19,7 +19,7 @@ iterator saved at p are the same thing.
 Memory of `window`: the window in use, the next one being read, and the one being shuffled: (2 to 3) × W records.
 """
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -102,8 +102,8 @@ class WindowOrder:
 
     def epoch_order(self, epoch: int) -> np.ndarray:
         """Returns π(seed, epoch); int64 [N]. For tests and people; the pipeline never needs all of it."""
-        windows = [self.window_order(tf.constant(epoch, tf.int64), tf.constant(w, tf.int64))[0] for w in range(self.num_windows)]
-        return np.concatenate([ids.numpy() for ids in windows])
+        windows = tf.range(self.num_windows, dtype=tf.int64)
+        return np.concatenate([self.window_order(tf.constant(epoch, tf.int64), w)[0].numpy() for w in windows])
 
 
 Batch = Tuple[Any, Any, dict]
@@ -117,7 +117,14 @@ class ExampleStream:
       index: the files' records.
       config: a resolved config; its batch size, seed and shuffle flags are used.
       parse: serialized records, string [B], to (features, labels), both [B, ...].
+
+    Attributes:
+      index: the files' records.
+      seekable: whether `dataset` can start anywhere.
+      version: of the pipeline; an iterator's state fits only the same one.
     """
+
+    version = PIPELINE_VERSION
 
     def __init__(self, index: RecordIndex, config: TrainConfig, parse: ParseFn):
         self.index = index
@@ -144,7 +151,10 @@ class ExampleStream:
 
         Returns:
           A dataset of (features, labels, info): features and labels as `parse` gives them, [B, ...]; info holds
-          `example_ids`, int64 [B], and, where the order is defined, `position`, int64 [], that of the batch's first example.
+          `example_ids`, int64 [B], and, unless the shuffle is `buffer`, `position`, int64 [], that of the batch's first example.
+
+        Raises:
+          ValueError: a shuffle buffer is to start elsewhere than at 0.
         """
         pipeline = self._windowed(start) if self.seekable else self._buffered(start)
         options = tf.data.Options()
@@ -157,8 +167,8 @@ class ExampleStream:
     def _buffered(self, start: int) -> tf.data.Dataset:
         """The op behind `Dataset.shuffle`, an epoch at a time, each with seeds of its own.
 
-        The usual `shuffle(size, seed).batch(n).repeat()` draws the seeds of all epochs from one hidden generator. A state saved
-        when the whole rest of an epoch was in the buffer mostly went on with another order in the next epoch.
+        The usual `shuffle(size, seed).batch(n).repeat()` draws the seeds of all epochs from one hidden generator. A state
+        saved when the whole rest of an epoch was in the buffer mostly went on with another order in the next epoch.
         """
         if start:
             raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")

@@ -15,7 +15,8 @@ SHIPPED = {"digits": "midepoch.tasks.digits:Digits"}
 class Task:
     """Base class of tasks; a class of your own with the same methods does as well.
 
-    Everything random must be a function of the seeds handed in: then no restart can lose it.
+    Everything random must be a function of the seeds handed in: then no restart can lose it. Compare tensors with
+    `tf.equal`: in an Estimator's graph `==` compares Python objects.
 
     Attributes:
       train_files: default glob of the training TFRecord files, or None.
@@ -45,7 +46,8 @@ class Task:
           model: what `model` returned.
           features: as from `parse`.
           training: a Python bool.
-          seed: int64 [2], a function of (run seed, step); for `tf.random.stateless_*`, `tf.nn.experimental.stateless_dropout`.
+          seed: int64 [2], a function of (run seed, step); for `tf.random.stateless_*` and
+            `tf.nn.experimental.stateless_dropout`.
         """
         raise NotImplementedError
 
@@ -107,7 +109,9 @@ def check_task(task: Any, name: str) -> None:
     for method in methods:
         own = getattr(type(task), method, None)
         if own is None or own is getattr(Task, method, None):
-            raise UserError(f"--task={name}: {type(task).__name__} lacks the method {method}; see midepoch/task.py for what it does")
+            raise UserError(
+                f"--task={name}: {type(task).__name__} lacks the method {method}; see midepoch/task.py for what it does"
+            )
 
 
 def step_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
