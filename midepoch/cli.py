@@ -21,7 +21,6 @@ def quiet_tensorflow() -> None:
     Set TF_CPP_MIN_LOG_LEVEL=0 to hear them.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # another line of chatter, and other bits on other processors
     if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return
     with _stderr_discarded():  # some lines of current releases heed no variable; errors come as exceptions
