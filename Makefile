@@ -26,7 +26,7 @@ demo: env
 	$(RUN) -m compare.demo
 
 test: env
-	$(RUN) -m pytest -n 2
+	$(RUN) -m pytest -n 2 --dist loadgroup
 
 bench: env
 	$(RUN) -m compare.bench.speed

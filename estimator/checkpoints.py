@@ -190,6 +190,9 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
 
     def begin(self) -> None:
         self._best_saver = CommittingSaver(self._run, max_to_keep=1)
+        state = tf.train.get_checkpoint_state(self._run.best_directory)
+        if state:  # an earlier start's best, to be deleted when it is beaten
+            self._best_saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         # Estimator draws the evaluations itself. A writer of its own for this start, and the mark that tells TensorBoard to
         # drop what a killed run drew from here on.
         tf.compat.v1.summary.FileWriterCache.clear()

@@ -33,8 +33,10 @@ def make_model_fn(run: Run) -> Callable[..., Any]:
         optimizer = make_optimizer(run.config.optimizer, run.config.learning_rate)
         optimizer.iterations = global_step  # counted up by the optimizer's own update
         updates = optimizer.get_updates(loss, model.trainable_variables)
-        # A graph runs what it is told to: without this, BatchNorm's moving statistics would never move.
-        train_op = tf.group(*updates, *model.updates)
+        # A graph runs what it is told to: without this, BatchNorm's moving statistics would never move. Only the updates of
+        # this call; those of the call that built the model hang on a placeholder.
+        updates += model.get_updates_for(tf.nest.flatten(features)) + model.get_updates_for(None)
+        train_op = tf.group(*updates)
         saver = CommittingSaver(run, run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours)
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)  # where Scaffold and hooks look for it
         scaffold = tf.compat.v1.train.Scaffold(init_fn=saver.restore_from_elsewhere)

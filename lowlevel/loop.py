@@ -27,7 +27,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
     Raises:
       UserError: bad input, or a failure that only the user can mend; its text is one line.
     """
-    with open_run("lowlevel", config, task) as run, (stopping or Stopping()) as stopping:
+    with stopping or Stopping() as stopping, open_run("lowlevel", config, task) as run:
         start = run.start
         if run.already_done:
             return run.result(start.step, start.examples_seen, None)

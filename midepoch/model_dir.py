@@ -203,6 +203,8 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
     listed = {int(step) for step in named} or set(steps_on_disk(directory))
     listed = sorted({step for step in listed if step < newest and read_manifest(prefix_of(directory, step))} | {newest})
     kept = listed[-keep_max:] if keep_max else listed
+    # Without a list nobody knows which ones are kept for good: then the older ones stay, unlisted.
+    surplus = listed[: len(listed) - len(kept)] if named else []
     lines = [f'model_checkpoint_path: "{os.path.basename(prefix)}"']
     lines += [f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"' for step in kept]
     if text.splitlines()[: len(lines)] != lines or len(named) != len(kept):
@@ -212,7 +214,7 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
         preserved = re.search(r"^last_preserved_timestamp: .*$", text, re.MULTILINE)
         lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")
         write_atomically(path, "\n".join(lines) + "\n")
-    for step in listed[: len(listed) - len(kept)]:
+    for step in surplus:
         for leftover in glob.glob(glob.escape(prefix_of(directory, step)) + ".*"):
             os.remove(leftover)
 

@@ -100,17 +100,18 @@ class Run:
         if has_checkpoints:
             contract.check_resume(self._saved_run, self._contract(), directory)
         elif config.restore_from:
-            prefix = startup.find_checkpoint(config.restore_from)
-            contract.check_restore_from(model_dir.read_manifest(prefix)["contract"], self._contract(), config.restore_from)
+            restored = startup.find_checkpoint(config.restore_from)
+            contract.check_restore_from(model_dir.read_manifest(restored)["contract"], self._contract(), config.restore_from)
         if config.record_examples and has_own_dataset(self.task):
             raise UserError(
                 f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out"
             )
         model = self.task.model(config.seed)
+        self._model_weights = model.weights
         if not has_checkpoints:
             randomness.check_initial_weights(self.task, config.task, model, config.seed)
             if config.restore_from:
-                startup.check_model_fits(startup.find_checkpoint(config.restore_from), model, config.task)
+                startup.check_model_fits(restored, model.weights, config.task)
         if has_own_dataset(self.task):
             batch = next(iter(self.inputs.dataset()))
             randomness.check_task(self.task, config.task, model, lambda raw: raw, batch[:2])
@@ -156,6 +157,8 @@ class Run:
         self.start = startup.choose_start(
             directory, config.restore_from, self.pipeline_facts(0), self.inputs.seekable, saved.get("first_step")
         )
+        if self.start.prefix:
+            startup.check_model_fits(self.start.prefix, self._model_weights, config.task)
         self.already_done = (
             self.start.case == startup.RESUME
             and self.schedule.at_target(self.start.step, self.start.examples_seen)

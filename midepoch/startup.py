@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import os
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -112,20 +112,25 @@ def find_checkpoint(source: str) -> str:
     return prefix
 
 
-def check_model_fits(prefix: str, model: tf.keras.Model, task: str) -> None:
+def check_model_fits(prefix: str, weights: Sequence[tf.Variable], task: str) -> None:
     """Makes sure that a checkpoint has a value of the right shape for every weight of a model.
+
+    Args:
+      prefix: the checkpoint.
+      weights: the model's.
+      task: its name, for the error line.
 
     Raises:
       UserError: it has not.
     """
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map().values()
     saved = collections.Counter(tuple(shape) for shape in shapes)
-    missing = collections.Counter(tuple(weight.shape) for weight in model.weights) - saved
+    missing = collections.Counter(tuple(weight.shape) for weight in weights) - saved
     if missing:
         shape = next(iter(missing))
         raise UserError(
             f"{prefix} does not fit the model of task {task}: it has too few variables of shape {list(shape)}; "
-            "give a checkpoint of the same model"
+            "set the model back, or give another checkpoint or --model_dir"
         )
 
 

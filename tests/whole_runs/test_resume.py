@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from midepoch import model_dir
+from midepoch.errors import UserError
 from tests.whole_runs import runs
 
 EPOCHS = 3
@@ -126,3 +127,12 @@ def test_another_batch_size_in_mid_epoch_seeks_and_loses_nothing(program, data, 
     flat = list(itertools.chain(*ids))
     assert sorted(flat[: runs.NUM_EXAMPLES]) == sorted(flat[runs.NUM_EXAMPLES :]) == list(range(runs.NUM_EXAMPLES))
     runs.train(program, tmp_path, stop_after=0, batch_size=5, **{**flags, "num_epochs": 3})  # and again from there
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_another_model_is_refused_and_the_run_stays_as_it_was(program, data, tmp_path):
+    runs.train(program, tmp_path, num_epochs=1, **data)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    with pytest.raises(UserError, match="does not fit the model"):
+        runs.train(program, tmp_path, runs.SmallWithBatchNorm(), num_epochs=2, **data)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"} == before
