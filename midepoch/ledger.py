@@ -29,7 +29,7 @@ class Ledger:
         self._file.write(line.encode())
 
     def flush(self) -> None:
-        """Hands everything to the operating system; to be called before a checkpoint is committed, which covers these steps."""
+        """Hands everything to the operating system; to be called before the commit of a checkpoint that covers it."""
         self._file.flush()
 
     def close(self) -> None:

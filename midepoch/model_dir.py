@@ -189,8 +189,8 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
     Args:
       directory: a model_dir or its best_weights.
       prefix: the newest valid checkpoint in it.
-      keep_max: how many checkpoints may be listed; the older ones, whose deletion a kill has prevented, are deleted now. 0 for
-        any number. Checkpoints kept for good are not in the list.
+      keep_max: how many checkpoints may be listed; the older ones, whose deletion a kill has prevented, are deleted now.
+        0 for any number. Checkpoints kept for good are not in the list.
     """
     path = os.path.join(directory, _STATE_FILE)
     newest = step_of(prefix)

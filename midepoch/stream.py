@@ -151,7 +151,8 @@ class ExampleStream:
 
         Returns:
           A dataset of (features, labels, info): features and labels as `parse` gives them, [B, ...]; info holds
-          `example_ids`, int64 [B], and, unless the shuffle is `buffer`, `position`, int64 [], that of the batch's first example.
+          `example_ids`, int64 [B], and, unless the shuffle is `buffer`, `position`, int64 [], that of the batch's first
+          example.
 
         Raises:
           ValueError: a shuffle buffer is to start elsewhere than at 0.
