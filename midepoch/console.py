@@ -17,6 +17,11 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def every(number: int, noun: str) -> str:
+    """Returns `every step`, `every 2 steps`."""
+    return f"every {noun}" if number == 1 else f"every {number} {noun}s"
+
+
 def say(text: str, out: Optional[TextIO] = None) -> None:
     """Prints a line at once, so that nothing of it is lost in a kill."""
     print(text, file=out or sys.stdout, flush=True)

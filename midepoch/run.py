@@ -81,7 +81,7 @@ class Run:
             self.num_eval_examples = eval_index.num_records
             self.inputs = stream.ExampleStream(index, config, task.parse)
             epoch_examples = index.num_records
-        self.schedule = Schedule(config, epoch_examples)
+        self.schedule = Schedule(config, epoch_examples, epochs_end_with_batch=not own)
         metric = config.best_metric or getattr(task, "best_metric", Task.best_metric)
         self.best = best_lib.Best(config.model_dir, metric, best_lib.resolve_mode(metric, config.best_mode))
 
@@ -252,21 +252,21 @@ class Run:
     def _plan(self) -> str:
         config, schedule = self.config, self.schedule
         target = f"target {self.target_steps()} steps"
-        if config.num_epochs:
+        if config.num_epochs and not has_own_dataset(self.task):
             target += f" ({config.num_epochs} epochs × {-(-schedule.epoch_examples // config.batch_size)})"
         if config.save_checkpoints_steps:
-            save = f"save every {console.count(config.save_checkpoints_steps, 'step')}"
+            save = f"save {console.every(config.save_checkpoints_steps, 'step')}"
         elif config.save_checkpoints_epochs:
-            save = f"save every {console.count(config.save_checkpoints_epochs, 'epoch')}"
+            save = f"save {console.every(config.save_checkpoints_epochs, 'epoch')}"
         else:
-            save = f"save every {console.count(config.save_checkpoints_secs, 'second')}"
+            save = f"save {console.every(config.save_checkpoints_secs, 'second')}"
         keep = f"keep {config.keep_checkpoint_max}" if config.keep_checkpoint_max else "keep all"
         if config.keep_checkpoint_every_n_hours:
             keep += f" and one for every {config.keep_checkpoint_every_n_hours:g} hours"
         if config.eval_every_steps:
-            evaluate = f"evaluate every {console.count(config.eval_every_steps, 'step')}"
+            evaluate = f"evaluate {console.every(config.eval_every_steps, 'step')}"
         else:
-            evaluate = f"evaluate every {console.count(config.eval_every_epochs, 'epoch')}"
+            evaluate = f"evaluate {console.every(config.eval_every_epochs, 'epoch')}"
         return f"{target} · {save}, {keep} · {evaluate} · best: {self.best.metric}, {self.best.mode}"
 
     def target_steps(self) -> int:

@@ -38,13 +38,15 @@ class Schedule:
     Args:
       config: a resolved config.
       epoch_examples: training examples per epoch, or None if the task does not say (its own Dataset).
+      epochs_end_with_batch: whether the last batch of an epoch is cut at its end; False if batches may lie across two.
 
     Raises:
       UserError: the config counts in epochs and `epoch_examples` is None.
     """
 
-    def __init__(self, config: TrainConfig, epoch_examples: Optional[int]):
+    def __init__(self, config: TrainConfig, epoch_examples: Optional[int], epochs_end_with_batch: bool = True):
         self._config = config
+        self._epochs_end_with_batch = epochs_end_with_batch
         self.epoch_examples = epoch_examples
         counted = [name for name in ("num_epochs", "save_checkpoints_epochs", "eval_every_epochs") if getattr(config, name)]
         if epoch_examples is None and counted:
@@ -62,6 +64,8 @@ class Schedule:
 
     def steps_left(self, examples_seen: int, batch_size: int) -> int:
         """Returns the number of steps from a position to the target, which must be one in epochs."""
+        if not self._epochs_end_with_batch:
+            return max(0, -(-(self._target.examples_seen - examples_seen) // batch_size))
         epoch, in_epoch = divmod(examples_seen, self.epoch_examples)
         if epoch >= self._config.num_epochs:
             return 0

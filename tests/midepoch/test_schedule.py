@@ -131,3 +131,10 @@ def test_counting_in_epochs_without_their_length_is_refused(fields):
 def test_counting_in_steps_needs_no_epochs():
     some_schedule = schedule(epoch_examples=None, train_steps=5, eval_every_steps=2)
     assert walk(some_schedule, 0, 0)[1] == [2, 4, 5]
+
+
+def test_steps_left_where_batches_lie_across_epochs():
+    config = TrainConfig(model_dir="run", num_epochs=10, batch_size=64).resolved()
+    across = Schedule(config, 400, epochs_end_with_batch=False)
+    assert [across.steps_left(seen, 64) for seen in (0, 64, 3999, 4000, 4032)] == [63, 62, 1, 0, 0]
+    assert Schedule(config, 400).steps_left(0, 64) == 70
