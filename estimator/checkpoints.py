@@ -122,7 +122,7 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             self.save_last(session, evaluate=False)
         if self._run.evaluation_due():
             self.evaluate_and_keep_best(session)
-        if self._is_over():
+        if self.is_over():
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.compat.v1.train.SessionRunArgs:
@@ -141,10 +141,11 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             self.save_last(run_context.session, evaluate)
             if evaluate:
                 self.evaluate_and_keep_best(run_context.session)
-        if self._is_over():
+        if self.is_over():
             run_context.request_stop()
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Says whether the target is reached or a stop requested."""
         return self._run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
@@ -208,7 +209,7 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
             os.makedirs(run.best_directory, exist_ok=True)
-            facts = run.checkpoint_facts(step, examples_seen, evaluate=True)
+            facts = run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics)
             self._best_saver.save_and_commit(session, run.best_directory, facts)
             best.record_best(metrics)
         best.record_last(metrics)

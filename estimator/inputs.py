@@ -4,6 +4,7 @@ from typing import Any, Callable, Tuple
 
 import tensorflow as tf
 
+from midepoch.errors import UserError, one_line
 from midepoch.run import Run
 
 # Names in the checkpoint, of the iterator and of the counter; and names of the tensors that the hook fetches.
@@ -46,7 +47,13 @@ def train_input(run: Run) -> Callable[[], Tuple[Any, Any]]:
     """
 
     def input_fn() -> Tuple[Any, Any]:
-        features, labels, info = resumable(run.train_dataset())
+        try:
+            features, labels, info = resumable(run.train_dataset())
+        except (ValueError, RuntimeError) as error:
+            raise UserError(
+                f"the training input cannot be built in an Estimator's graph: {one_line(error)}; tasks with lookup tables train "
+                "with lowlevel"
+            ) from error
         examples_seen = tf.compat.v1.get_variable(
             EXAMPLES_SEEN, [], tf.int64, tf.constant_initializer(run.start.examples_seen), trainable=False, use_resource=True
         )

@@ -8,7 +8,7 @@ from estimator.checkpoints import EvaluateAndKeepBest, SaveOnTheGrid
 from estimator.inputs import train_input
 from estimator.model import evaluate, make_model_fn
 from midepoch.config import TrainConfig
-from midepoch.run import Result, open_run
+from midepoch.run import Result, input_ended, open_run
 from midepoch.stopping import Stopping
 
 
@@ -34,6 +34,8 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         hook = SaveOnTheGrid(run, stopping)
         listener = EvaluateAndKeepBest(run, hook, lambda prefix: evaluate(estimator, run, prefix))
         estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
+        if not hook.is_over():  # Estimator takes the end of the data, and a full disk, for the end of the training
+            raise input_ended()
         return run.result(hook.step, hook.examples_seen, stopping.signal_name)
 
 

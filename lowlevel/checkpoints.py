@@ -1,6 +1,7 @@
 """Checkpoints: one `tf.train.Checkpoint` of everything, and two `CheckpointManager`s, for the last and for the best."""
 
 import time
+from typing import Any, Dict
 
 import tensorflow as tf
 
@@ -50,22 +51,21 @@ class Checkpoints:
         status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
         self._model.examples_seen.assign(start.examples_seen)  # 0 where the saved position is not this run's own
 
-    def save_and_commit(self, manager: tf.train.CheckpointManager, evaluate: bool) -> None:
+    def save_and_commit(self, manager: tf.train.CheckpointManager, facts: Dict[str, Any]) -> None:
         """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.
 
         Args:
           manager: where to.
-          evaluate: of the manifest; see `save_last`.
+          facts: of the manifest; `Run.checkpoint_facts`.
         """
-        step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
 
         def commit(prefix: str) -> None:
-            model_dir.commit(prefix, self._run.checkpoint_facts(step, examples_seen, evaluate))
+            model_dir.commit(prefix, facts)
 
         # The manager appends its own callback, which names the new checkpoint the latest one and deletes old ones. So the
         # manifest comes first: nothing is deleted before the new checkpoint counts.
         options = tf.train.CheckpointOptions(experimental_write_callbacks=[commit])
-        manager.save(checkpoint_number=step, options=options)
+        manager.save(checkpoint_number=facts["step"], options=options)
         model_dir.remove_orphaned_manifests(manager.directory)
 
     def save_last(self, evaluate: bool) -> None:
@@ -76,8 +76,9 @@ class Checkpoints:
         """
         started = time.monotonic()
         self._run.before_save()
-        self.save_and_commit(self.last, evaluate)
-        self._run.report_saved(int(self._model.global_step), time.monotonic() - started)
+        step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
+        self.save_and_commit(self.last, self._run.checkpoint_facts(step, examples_seen, evaluate))
+        self._run.report_saved(step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self) -> None:
         """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far."""
@@ -87,7 +88,7 @@ class Checkpoints:
         run.draw_evaluation(metrics)
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
-            self.save_and_commit(self.best, evaluate=True)
+            self.save_and_commit(self.best, run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics))
             best.record_best(metrics)
         best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)

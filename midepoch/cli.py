@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 from typing import Any, Callable, Iterator, List
 
@@ -52,6 +53,9 @@ def run(main: Callable[[config_lib.TrainConfig], Any]) -> None:
     Args:
       main: takes the config and returns a `Result`.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until training hears it, as Ctrl-C
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a terminal that has no → shows a ?
     config_lib.define_flags()
     app.run(lambda unused_argv: sys.exit(_exit_code(main)), flags_parser=_parse_flags)
 
@@ -76,6 +80,9 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         result = main(config_lib.from_flags())
     except UserError as error:
         return _fail(str(error))
+    except KeyboardInterrupt:
+        print("stopped before training began, nothing lost; run the same command to continue (exit 75)", flush=True)
+        return EXIT_STOPPED
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""
         what = f"{where}{error.strerror or error}"
@@ -84,5 +91,5 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
             raise  # a bug, or user code that fails in mid-training: the traceback says where
-        return _fail(f"TensorFlow failed: {one_line(error)}; no checkpoint was saved after that, the last one is good")
+        return _fail(f"TensorFlow failed: {one_line(error)}; no checkpoint was saved after that; those before it are good")
     return EXIT_FINISHED if result.finished else EXIT_STOPPED

@@ -15,7 +15,7 @@ from midepoch.errors import UserError
 _KINDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
 
 
-def _flag(default: Any, kind: type, help: str, *, minimum: Any = None, above: Any = None, choices: Sequence[str] = ()):
+def _flag(default: Any, kind: type, help: str, *, minimum: Any = None, maximum: Any = None, above: Any = None, choices: Sequence[str] = ()):
     """A dataclass field that is also a flag.
 
     Args:
@@ -23,10 +23,11 @@ def _flag(default: Any, kind: type, help: str, *, minimum: Any = None, above: An
       kind: int, float, str or bool.
       help: what it means, why the default is what it is.
       minimum: the smallest value allowed, or None.
+      maximum: the largest value allowed, or None.
       above: values must be greater than this, or None.
       choices: the values allowed, or empty for any.
     """
-    metadata = dict(kind=kind, help=help, minimum=minimum, above=above, choices=tuple(choices))
+    metadata = dict(kind=kind, help=help, minimum=minimum, maximum=maximum, above=above, choices=tuple(choices))
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -65,7 +66,7 @@ class TrainConfig:
     )
     optimizer: str = _flag("adam", str, "The optimizer.", choices=("sgd", "momentum", "adam"))
     learning_rate: float = _flag(0.001, float, "Learning rate; always the flag's, never a checkpoint's.", above=0.0)
-    seed: int = _flag(1, int, "Seed of everything random: example order, initial weights, dropout.", minimum=0)
+    seed: int = _flag(1, int, "Seed of everything random: example order, initial weights, dropout.", minimum=0, maximum=2**31 - 1)
     shuffle: str = _flag(
         "window",
         str,
@@ -158,6 +159,8 @@ def _check_value(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"--{field.name}={value} is not one of {', '.join(rule['choices'])}")
     if rule["minimum"] is not None and value < rule["minimum"]:
         raise UserError(f"--{field.name}={value} is too small; the smallest value is {rule['minimum']}")
+    if rule["maximum"] is not None and value > rule["maximum"]:
+        raise UserError(f"--{field.name}={value} is too large; the largest value is {rule['maximum']}")
     if rule["above"] is not None and not rule["above"] < value < float("inf"):
         raise UserError(f"--{field.name}={value} must be a finite number greater than {rule['above']:g}")
 

@@ -42,8 +42,8 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
     Raises:
       UserError: something differs that cannot be adapted to; the line names flag, old and new value, and the way out.
     """
-    saved = (run or {}).get("contract")
-    if saved is None:
+    saved = run.get("contract") if isinstance(run, dict) else None
+    if not isinstance(saved, dict) or not set(contract) <= set(saved):
         raise UserError(
             f"--model_dir={directory} holds checkpoints but no readable run.json, so nobody can tell whose they are; "
             "give another directory, or restore run.json"

@@ -28,6 +28,7 @@ BEST_METRICS_FILE = "metrics_eval_best_weights.json"
 
 _STATE_FILE = "checkpoint"
 _MANIFEST = ".manifest.json"
+_OWN_DIGEST = "manifest_sha256"
 _LOCK_FILE = ".lock"
 _LOCK_BYTES = 512
 _DAMAGED = "damaged"
@@ -83,7 +84,12 @@ def commit(prefix: str, facts: Dict[str, Any]) -> None:
     names = sorted(os.path.basename(path) for path in _data_files(prefix))
     directory = os.path.dirname(prefix)
     files = {name: _size_and_digest(os.path.join(directory, name)) for name in names}
-    write_json(manifest_path(prefix), {**facts, "files": files})
+    manifest = {**facts, "files": files}
+    write_json(manifest_path(prefix), {**manifest, _OWN_DIGEST: _digest_of(manifest)})
+
+
+def _digest_of(manifest: Dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _data_files(prefix: str) -> List[str]:
@@ -99,16 +105,20 @@ def _size_and_digest(path: str) -> Dict[str, Any]:
 
 
 def read_manifest(prefix: str) -> Optional[Dict[str, Any]]:
-    """Returns the manifest of a checkpoint, or None if there is none that can be read."""
+    """Returns the manifest of a checkpoint, or None if there is none, or it is damaged, or that of another checkpoint."""
     manifest = read_json(manifest_path(prefix))
-    return manifest if isinstance(manifest, dict) and manifest.get("files") and isinstance(manifest["files"], dict) else None
+    if not isinstance(manifest, dict) or manifest.pop(_OWN_DIGEST, None) != _digest_of(manifest):
+        return None
+    names = manifest.get("files") or {"": None}
+    belongs = all(name.startswith(os.path.basename(prefix) + ".") for name in names)
+    return manifest if belongs and manifest.get("step") == step_of(prefix) else None
 
 
 def problem_with(prefix: str) -> Optional[str]:
     """Compares a checkpoint with its manifest, byte for byte; returns None if it is whole, or what is wrong."""
     manifest = read_manifest(prefix)
     if manifest is None:
-        return "it has no manifest"
+        return "its manifest is damaged" if os.path.exists(manifest_path(prefix)) else "it has no manifest"
     for name, expected in manifest["files"].items():
         path = os.path.join(os.path.dirname(prefix), name)
         try:
@@ -154,24 +164,31 @@ def set_aside(prefix: str) -> str:
     return target
 
 
-def sweep(directory: str, newest: int) -> None:
+def sweep(directory: str, newest: int) -> List[int]:
     """Removes what kills left: files of a save newer than the newest checkpoint, remains of one half deleted.
 
     Args:
       directory: a model_dir or its best_weights.
       newest: step of the newest valid checkpoint; -1 if the run never committed one.
+
+    Returns:
+      The steps of the unfinished saves.
     """
+    unfinished_steps = []
     for step in steps_on_disk(directory):
         prefix = prefix_of(directory, step)
         unfinished = step > newest and not os.path.exists(manifest_path(prefix))
         manifest = read_manifest(prefix)
         names = manifest["files"] if manifest else ()
         half_deleted = step < newest and any(not os.path.exists(os.path.join(directory, name)) for name in names)
+        if unfinished:
+            unfinished_steps.append(step)
         if unfinished or half_deleted:
             for path in glob.glob(glob.escape(prefix) + ".*"):
                 os.remove(path)
         for path in glob.glob(glob.escape(prefix) + "_temp*"):
             shutil.rmtree(path, ignore_errors=True)
+    return unfinished_steps
 
 
 def remove_orphaned_manifests(directory: str) -> None:
@@ -225,6 +242,11 @@ def prepare(directory: str) -> None:
     Raises:
       UserError: it is a file, or cannot be written.
     """
+    if "://" in directory or set(directory) & set("[]*?"):
+        raise UserError(
+            f"--model_dir={directory}: give a local path without [ ] * ?, which TensorFlow would take for a pattern when it "
+            "deletes old checkpoints"
+        )
     existing = os.path.abspath(directory)
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)

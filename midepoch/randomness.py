@@ -4,7 +4,7 @@ A checkpoint can only bring back randomness that it knows of. Ops such as `tf.ra
 `Dropout(seed=7)` keep a state of their own, so a resumed run draws other numbers than the run that stopped, silently.
 """
 
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, List
 
 import numpy as np
 import tensorflow as tf
@@ -75,7 +75,9 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
 
     try:
         hidden = list(hidden_random_ops(forward, raw))
+        foreign = _foreign_variables(forward, model, raw)
         labels, loss, metrics = tf.function(forward, autograph=False)(raw)
+        metrics = dict(metrics)
     except UserError:
         raise
     except Exception as error:  # whatever the user's code raises
@@ -84,12 +86,39 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
         raise UserError(
             f"--task={name}: {hidden[0]} draws from hidden random state, which no checkpoint can bring back; {_INSTEAD}"
         )
+    if foreign:
+        raise UserError(
+            f"--task={name} uses the variable {foreign[0]}, which is not part of its model: no checkpoint would hold it; "
+            "make it an attribute of the model or of one of its layers"
+        )
+    reserved = sorted({"loss", "loss_per_example", "global_step", "epoch"} & set(metrics))
+    if reserved:
+        raise UserError(f"--task={name}: metrics() gives {reserved[0]}, a name the metrics files use themselves; choose another")
+    num_raw = tf.nest.flatten(raw)[0].shape[0]
+    if labels.shape.rank == 0 or labels.shape[0] != num_raw:
+        raise UserError(
+            f"--task={name}: parse() gave labels of shape {tuple(labels.shape)} for {num_raw} records; "
+            "it must return (features, labels), [B, ...] each"
+        )
+    if loss is not None and loss.dtype != tf.float32:
+        raise UserError(f"--task={name}: loss() is {loss.dtype.name}; return float32, one number for each example")
     for what, value in [("loss", loss), *((f"metric {key}", value) for key, value in metrics.items())]:
-        if value.shape.rank != 1 or value.shape[0] != labels.shape[0]:
+        if not hasattr(value, "shape") or value.shape.rank != 1 or value.shape[0] != labels.shape[0]:
             raise UserError(
-                f"--task={name}: {what} has shape {tuple(value.shape)} for a batch of {labels.shape[0]}; "
+                f"--task={name}: {what} {_describe(value)} for a batch of {labels.shape[0]}; "
                 "return one number for each example, [B]"
             )
+
+
+def _describe(value: Any) -> str:
+    return f"has shape {tuple(value.shape)}" if hasattr(value, "shape") else f"is {value!r}"
+
+
+def _foreign_variables(function: Callable, model: tf.keras.Model, *args: Any) -> List[str]:
+    """Returns the names of variables that a function uses and a model does not have."""
+    graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
+    own = {id(getattr(variable, "value", variable)) for variable in model.variables} | {id(v) for v in model.variables}
+    return [variable.name for variable in graph.variables if id(variable) not in own]
 
 
 def check_initial_weights(task: Any, name: str, model: tf.keras.Model, seed: int) -> None:

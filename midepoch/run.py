@@ -16,7 +16,7 @@ from midepoch import best as best_lib
 from midepoch import config as config_lib
 from midepoch import console, contract, model_dir, randomness, records, startup, stream
 from midepoch.config import TrainConfig
-from midepoch.errors import UserError
+from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
 from midepoch.own_dataset import OwnDataset
 from midepoch.schedule import Schedule
@@ -82,8 +82,17 @@ class Run:
             self.inputs = stream.ExampleStream(index, config, task.parse)
             epoch_examples = index.num_records
         self.schedule = Schedule(config, epoch_examples, epochs_end_with_batch=not own)
-        metric = config.best_metric or getattr(task, "best_metric", Task.best_metric)
+        self._look_at_model_dir()
+
+    def _look_at_model_dir(self) -> None:
+        """Reads what earlier starts have left."""
+        config = self.config
+        metric = config.best_metric or getattr(self.task, "best_metric", Task.best_metric)
         self.best = best_lib.Best(config.model_dir, metric, best_lib.resolve_mode(metric, config.best_mode))
+        self._saved_run = model_dir.read_json(os.path.join(config.model_dir, model_dir.RUN_FILE))
+        self._has_checkpoints = bool(model_dir.steps_on_disk(config.model_dir))
+        if self._has_checkpoints:
+            contract.check_resume(self._saved_run, self._contract(), config.model_dir)
 
     # Before training.
 
@@ -93,38 +102,41 @@ class Run:
         Raises:
           UserError: something is wrong; the text is the line for the user.
         """
-        config, directory = self.config, self.config.model_dir
-        model_dir.prepare(directory)
-        self._saved_run = model_dir.read_json(os.path.join(directory, model_dir.RUN_FILE))
-        has_checkpoints = bool(model_dir.steps_on_disk(directory))
-        if has_checkpoints:
-            contract.check_resume(self._saved_run, self._contract(), directory)
-        elif config.restore_from:
+        config = self.config
+        if not self._has_checkpoints and config.restore_from:
             restored = startup.find_checkpoint(config.restore_from)
             contract.check_restore_from(model_dir.read_manifest(restored)["contract"], self._contract(), config.restore_from)
         if config.record_examples and has_own_dataset(self.task):
             raise UserError(
                 f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out"
             )
-        model = self.task.model(config.seed)
-        self._model_weights = model.weights
-        if not has_checkpoints:
+        with _explained(config.task, "model() fails"):
+            model = self.task.model(config.seed)
+            self._model_weights = list(model.weights)
+        if not self._model_weights:
+            raise UserError(f"--task={config.task}: the model has no weights yet; call its build() with the input shape in model()")
+        if not self._has_checkpoints:
             randomness.check_initial_weights(self.task, config.task, model, config.seed)
             if config.restore_from:
                 startup.check_model_fits(restored, model.weights, config.task)
-        if has_own_dataset(self.task):
-            batch = next(iter(self.inputs.dataset()))
-            randomness.check_task(self.task, config.task, model, lambda raw: raw, batch[:2])
-        else:
-            raw = next(iter(tf.data.TFRecordDataset(list(self.inputs.index.paths)).batch(config.batch_size)))
-            randomness.check_task(self.task, config.task, model, self.task.parse, raw)
-        metrics = {"loss", *self._metric_names(model)}
+        with _explained(config.task, "reading the first batch fails"):
+            if has_own_dataset(self.task):
+                raw, parse = next(iter(self.inputs.dataset()))[:2], lambda raw: raw
+            else:
+                files = list(self.inputs.index.paths)
+                raw, parse = next(iter(tf.data.TFRecordDataset(files).batch(config.batch_size))), self.task.parse
+        randomness.check_task(self.task, config.task, model, parse, raw)
+        with _explained(config.task, "evaluating the first batch fails"):
+            metrics = {"loss", *self._metric_names(model)}
         if self.best.metric not in metrics:
             known = ", ".join(sorted(metrics))
             raise UserError(f"--best_metric={self.best.metric} is no metric of task {config.task}; give one of {known}")
 
     def _metric_names(self, model: tf.keras.Model) -> List[str]:
-        features, labels = next(iter(self.eval_dataset()))
+        batch = next(iter(self.eval_dataset()), None)
+        if batch is None:
+            raise UserError(f"task {self.config.task} has no evaluation example; give some")
+        features, labels = batch
         outputs = self.task.call(model, features, False, tf.constant([0, 0], tf.int64))
         return list(self.task.metrics(labels, outputs))
 
@@ -152,10 +164,17 @@ class Run:
         Raises:
           UserError: as `startup.choose_start`.
         """
-        config, directory, saved = self.config, self.config.model_dir, self._saved_run or {}
+        self._look_at_model_dir()  # again: before the lock was taken, another process may have trained here
+        config, directory = self.config, self.config.model_dir
+        saved = self._saved_run if isinstance(self._saved_run, dict) else {}
         self._lock = lock
         self.start = startup.choose_start(
-            directory, config.restore_from, self.pipeline_facts(0), self.inputs.seekable, saved.get("first_step")
+            directory,
+            config.restore_from,
+            self.pipeline_facts(0),
+            self.inputs.seekable,
+            saved.get("first_step"),
+            evaluated=self.best.best is not None or self.best.last is not None,
         )
         if self.start.prefix:
             startup.check_model_fits(self.start.prefix, self._model_weights, config.task)
@@ -169,7 +188,7 @@ class Run:
             return
         for line in startup.heal(directory, self.start, config.keep_checkpoint_max):
             console.say(line)
-        history = saved.get("history", {"starts": 0, "kills": 0, "steps_done_again": 0})
+        history = saved.get("history") or {"starts": 0, "kills": 0, "steps_done_again": 0}
         killed = lock.left_behind.get("running", False)
         done_again = max(0, lock.left_behind.get("step", 0) - self.start.step) if killed else 0
         if done_again:
@@ -304,8 +323,9 @@ class Run:
         """Says whether the checkpoint this process starts from was to be evaluated and was not."""
         start = self.start
         evaluated = self.best.last["global_step"] if self.best.last else -1
-        due = start.evaluate or (start.step > 0 and self.schedule.at_target(start.step, start.examples_seen))
-        return start.case == startup.RESUME and due and evaluated < start.step
+        due = start.case == startup.RESUME and start.evaluate
+        at_target = start.case != startup.FRESH and self.schedule.at_target(start.step, start.examples_seen)
+        return (due or at_target) and evaluated < start.step
 
     def first_save_due(self) -> bool:
         """Says whether the first state has to be saved: unless it comes from this very model_dir."""
@@ -370,14 +390,17 @@ class Run:
         if self._ledger:
             self._ledger.flush()
 
-    def checkpoint_facts(self, step: int, examples_seen: int, evaluate: bool) -> Dict[str, Any]:
-        """Returns what the manifest of a checkpoint says beside its files."""
+    def checkpoint_facts(
+        self, step: int, examples_seen: int, evaluate: bool, metrics: Optional[Dict[str, Any]] = None
+    ) -> Dict[str, Any]:
+        """Returns what the manifest of a checkpoint says beside its files; of the best one, its metrics too."""
         return {
             "step": int(step),
             "examples_seen": int(examples_seen),
             "evaluate": bool(evaluate),
             "contract": self._contract(),
             "pipeline": self.pipeline_facts(self.start.pipeline_start),
+            "metrics": metrics,
         }
 
     def report_saved(self, step: int, secs: float) -> None:
@@ -460,6 +483,25 @@ def _files(task: Any, config: TrainConfig, flag: str) -> tuple:
     return records.find_files(pattern, flag)
 
 
+def input_ended() -> UserError:
+    """Returns what there is to say where TensorFlow reports the end of the data before the target is reached."""
+    return UserError(
+        "TensorFlow says that the data has ended, which it never should: a dataset of your own needs .repeat() at its end; "
+        "with any other, the disk is full. The checkpoints are good"
+    )
+
+
+@contextlib.contextmanager
+def _explained(task: str, what: str) -> Iterator[None]:
+    """Turns whatever a user's code raises into one line."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"--task={task}: {what}: {one_line(error)}") from error
+
+
 @contextlib.contextmanager
 def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> Iterator[Run]:
     """Checks everything, locks the model_dir, decides where to start, and gives the run to the program.
@@ -481,6 +523,7 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
         task = load_task(config.task)
     else:
         check_task(task, config.task)
+    model_dir.prepare(config.model_dir)
     run = Run(program, config, task)
     with records.damage_explained(run.data_paths):
         run.check()
@@ -488,6 +531,9 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
         try:
             run.open(lock)
             yield run
+        except tf.errors.OutOfRangeError as error:
+            run.give_up()
+            raise input_ended() from error
         except Exception:
             run.give_up()
             raise

@@ -51,7 +51,12 @@ class Start:
 
 
 def choose_start(
-    directory: str, restore_from: Optional[str], facts: Dict[str, Any], seekable: bool, first_step: Optional[int]
+    directory: str,
+    restore_from: Optional[str],
+    facts: Dict[str, Any],
+    seekable: bool,
+    first_step: Optional[int],
+    evaluated: bool = False,
 ) -> Start:
     """Walks through the four cases. Only reads.
 
@@ -62,6 +67,7 @@ def choose_start(
       seekable: whether the pipeline can be built to start anywhere.
       first_step: the step at which this run started or will start, so that the leftovers of a first save that was killed
         are told from a lost checkpoint; None if the run is unknown.
+      evaluated: whether the run has been evaluated before, so that it had checkpoints.
 
     Raises:
       UserError: case 2; or `restore_from` holds no checkpoint.
@@ -81,6 +87,11 @@ def choose_start(
         raise UserError(
             f"--model_dir={directory} holds checkpoint files, but none is whole ({'; '.join(notes) or 'no manifest'}); "
             "restore one from a copy, or give another --model_dir"
+        )
+    if evaluated:  # case 2 too
+        raise UserError(
+            f"--model_dir={directory} holds the metrics of a run, but none of its checkpoints; put them back, or start from its "
+            f"best with --restore_from={os.path.join(directory, model_dir.BEST_WEIGHTS)} and another --model_dir"
         )
     if restore_from:  # case 3
         return _from_checkpoint(RESTORE_FROM, find_checkpoint(restore_from), facts, seekable, notes)
@@ -182,7 +193,8 @@ def heal(directory: str, start: Start, keep_checkpoint_max: int) -> List[str]:
         prefix = model_dir.prefix_of(directory, step)
         if step > newest and os.path.exists(model_dir.manifest_path(prefix)):
             lines.append(f"model.ckpt-{step} moved to {model_dir.set_aside(prefix)}")
-    model_dir.sweep(directory, newest)
+    for step in model_dir.sweep(directory, newest):
+        lines.append(f"removed model.ckpt-{step}, a save that was not finished")
     if start.case == RESUME:
         model_dir.point_state_at(directory, start.prefix, keep_checkpoint_max)
     best = os.path.join(directory, model_dir.BEST_WEIGHTS)

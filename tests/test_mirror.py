@@ -31,6 +31,7 @@ EXCEPTIONS = {
         ("inputs.py", "EXAMPLES_SEEN"): "the counter's name in the checkpoint; in lowlevel it is the keyword of tf.train.Checkpoint",
         ("inputs.py", "EXAMPLE_IDS"): _TENSOR_NAME,
         ("inputs.py", "POSITION_AFTER"): _TENSOR_NAME,
+        ("checkpoints.py", "is_over"): "the hook tells Estimator when to end; in lowlevel it is the condition of the loop",
         ("checkpoints.py", "CommittingSaver"): "saving, hooking and evaluating are three classes of the framework; the counterpart "
         "is the one class Checkpoints",
         ("checkpoints.py", "SaveOnTheGrid"): "the same",

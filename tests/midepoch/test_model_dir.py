@@ -58,7 +58,7 @@ def test_damage_is_found_in_any_file(tmp_path, fake_checkpoint, name, harm, prob
 def test_manifest_that_is_none(tmp_path, fake_checkpoint, text):
     prefix = fake_checkpoint(tmp_path, 5)
     (tmp_path / "model.ckpt-5.manifest.json").write_text(text)
-    assert model_dir.problem_with(prefix) == "it has no manifest"
+    assert model_dir.problem_with(prefix) == "its manifest is damaged"
 
 
 def test_steps_on_disk_newest_first_with_unfinished_and_half_deleted_ones(tmp_path, fake_checkpoint):
@@ -242,3 +242,29 @@ def test_note_replaces_a_longer_one(tmp_path):
     lock.note(7)
     assert json.loads((tmp_path / ".lock").read_text())["step"] == 7
     lock.release()
+
+
+@pytest.mark.parametrize("old, new", [('"step": 7', '"step": 8'), ('"bytes": 20', '"bytes": 21'), ('"manifest_sha256"', '"x"')])
+def test_a_manifest_that_was_changed_counts_for_nothing(old, new, tmp_path, fake_checkpoint):
+    prefix = fake_checkpoint(tmp_path, 7)
+    assert model_dir.problem_with(prefix) is None
+    path = model_dir.manifest_path(prefix)
+    text = open(path, encoding="utf-8").read()
+    assert old in text
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(old, new))
+    assert model_dir.problem_with(prefix) == "its manifest is damaged"
+
+
+def test_the_manifest_of_another_checkpoint_counts_for_nothing(tmp_path, fake_checkpoint):
+    prefix = fake_checkpoint(tmp_path, 7)
+    for path in list(tmp_path.iterdir()):
+        (tmp_path / path.name.replace("ckpt-7", "ckpt-9")).write_bytes(path.read_bytes())
+    assert model_dir.problem_with(str(tmp_path / "model.ckpt-9")) == "its manifest is damaged"
+    assert model_dir.newest_valid(str(tmp_path)) == prefix
+
+
+@pytest.mark.parametrize("directory", ["run[1]", "a*/run", "gs://bucket/run"])
+def test_a_directory_that_would_be_taken_for_a_pattern_or_is_no_path(directory):
+    with pytest.raises(UserError, match="give a local path"):
+        model_dir.prepare(directory)

@@ -141,9 +141,36 @@ def wide_metric():
     return make(metrics)
 
 
+def reserved_metric():
+    def metrics(self, labels, outputs):
+        return {"loss": Tiny.loss(self, labels, outputs), **Tiny.metrics(self, labels, outputs)}
+
+    return make(metrics)
+
+
+def variable_of_its_own():
+    counter = tf.Variable(0.0)
+
+    def call(self, model, features, training, seed):
+        counter.assign_add(1.0)
+        return Tiny.call(self, model, features, training, seed) + counter
+
+    return make(call)
+
+
+def loss_of_another_type():
+    def loss(self, labels, outputs):
+        return tf.cast(Tiny.loss(self, labels, outputs), tf.float64)
+
+    return make(loss)
+
+
 @pytest.mark.parametrize(
     "task, line",
     [
+        (reserved_metric, "metrics\\(\\) gives loss, a name the metrics files use themselves"),
+        (variable_of_its_own, "uses the variable Variable:?0?.*, which is not part of its model"),
+        (loss_of_another_type, "loss\\(\\) is float64; return float32"),
         (fails_in_parse, "fails on the first batch of the training data: .*pixels"),
         (wrong_shape, r"fails on the first batch of the training data: Input 0 .*received input with shape \(5, 3\)"),
         (fails_in_call, "fails on the first batch of the training data: .*[Mm]atrix|MatMul"),

@@ -181,7 +181,7 @@ def test_heal_moves_the_damaged_aside_sweeps_and_points_at_what_is_resumed(tmp_p
     checkpoint(best, 10, committed=False)
     start = choose(tmp_path)
     lines = startup.heal(str(tmp_path), start, 5)
-    assert len(lines) == 1 and "model.ckpt-10 moved to" in lines[0]
+    assert len(lines) == 2 and "model.ckpt-10 moved to" in lines[0] and "removed model.ckpt-11" in lines[1]
     assert model_dir.steps_on_disk(str(tmp_path)) == [9, 8]
     assert model_dir.steps_on_disk(str(tmp_path / "damaged")) == [10]
     assert model_dir.steps_on_disk(str(best)) == [5]

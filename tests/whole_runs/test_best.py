@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from midepoch import best as best_lib
 from midepoch import model_dir
+from midepoch.errors import UserError
+from midepoch.run import Run
 from tests.whole_runs import runs
 
 EPOCHS = 4
@@ -122,3 +124,42 @@ def test_restoring_an_older_last_does_not_roll_the_best_back(program, scripted, 
     scripted.update({12: 0.1})  # and evaluated again it would look bad
     assert train(program, tmp_path / "run", data, **flags).finished
     assert best_of(tmp_path / "run") == 12
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_a_damaged_metrics_file_does_not_cost_the_best(program, scripted, tmp_path):
+    data = runs.write_data(str(tmp_path))
+    scripted.update({6: 2.0, 12: 1.0, 18: 1.5, 24: 0.5})
+    train(program, tmp_path / "run", data, stop_after=7, log_every_steps=1)
+    (tmp_path / "run" / model_dir.BEST_METRICS_FILE).write_text("{")
+    train(program, tmp_path / "run", data)
+    assert model_dir.step_of(model_dir.newest_valid(str(tmp_path / "run" / "best_weights"))) == 6
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_a_run_that_lost_all_its_checkpoints_does_not_start_again_from_0(program, scripted, tmp_path):
+    data = runs.write_data(str(tmp_path))
+    train(program, tmp_path / "run", data, stop_after=7, log_every_steps=1)
+    for path in (tmp_path / "run").glob("model.ckpt-*"):
+        path.unlink()
+    before = sorted((tmp_path / "run").rglob("*"))
+    with pytest.raises(UserError, match="none of its checkpoints; .*--restore_from=.*best_weights"):
+        train(program, tmp_path / "run", data)
+    assert sorted((tmp_path / "run").rglob("*")) == before
+
+
+def test_what_another_process_did_before_the_lock_was_taken_is_seen(scripted, monkeypatch, tmp_path):
+    """A second start that was still checking its input while the first one trained goes on from that one's best."""
+    data = runs.write_data(str(tmp_path))
+    scripted.update({6: 2.0, 12: 1.0, 18: 1.5, 24: 0.5})
+    check = Run.check
+
+    def slow_check(self):
+        monkeypatch.setattr(Run, "check", check)
+        check(self)
+        train("lowlevel", tmp_path / "run", data, stop_after=7, log_every_steps=1)
+
+    monkeypatch.setattr(Run, "check", slow_check)
+    train("lowlevel", tmp_path / "run", data)
+    assert best_of(tmp_path / "run") == 6
+    assert runs.history(tmp_path / "run")["starts"] == 2
