@@ -236,6 +236,12 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
             os.remove(leftover)
 
 
+def forget_state(directory: str) -> None:
+    """Removes a `checkpoint` state file where there is no checkpoint: an Estimator would try to restore what it names."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(directory, _STATE_FILE))
+
+
 def prepare(directory: str) -> None:
     """Makes sure that a model_dir can be made and written, without writing anything of the run yet.
 
@@ -280,7 +286,8 @@ class Lock:
         except ValueError:
             left_behind = None
         self._noted_step: Optional[int] = None
-        self.left_behind: Dict[str, Any] = left_behind if isinstance(left_behind, dict) else {}
+        readable = isinstance(left_behind, dict) and isinstance(left_behind.get("step"), int)
+        self.left_behind: Dict[str, Any] = left_behind if readable else {}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

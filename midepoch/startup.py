@@ -197,6 +197,8 @@ def heal(directory: str, start: Start, keep_checkpoint_max: int) -> List[str]:
         lines.append(f"removed model.ckpt-{step}, a save that was not finished")
     if start.case == RESUME:
         model_dir.point_state_at(directory, start.prefix, keep_checkpoint_max)
+    else:
+        model_dir.forget_state(directory)
     best = os.path.join(directory, model_dir.BEST_WEIGHTS)
     best_prefix = model_dir.newest_valid(best)
     if best_prefix:

@@ -197,3 +197,16 @@ def test_restored_from_an_older_last_the_newer_best_stays(tmp_path, checkpoint):
     checkpoint(tmp_path, 9)
     startup.heal(str(tmp_path), choose(tmp_path), 5)
     assert model_dir.newest_valid(str(best)) == str(best / "model.ckpt-12")
+
+
+def test_a_state_file_that_names_checkpoints_long_gone_does_not_stop_a_fresh_start(tmp_path):
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+    start = choose(tmp_path)
+    assert start.case == startup.FRESH
+    startup.heal(str(tmp_path), start, 5)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_metrics_of_a_run_without_any_checkpoint_are_case_2(tmp_path):
+    with pytest.raises(UserError, match="none of its checkpoints"):
+        startup.choose_start(str(tmp_path), None, TODAY, True, 0, evaluated=True)
