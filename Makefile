@@ -26,7 +26,7 @@ demo: env
 	$(RUN) -m compare.demo
 
 test: env
-	$(RUN) -m pytest -n 2 --dist loadgroup
+	$(RUN) -m pytest -n 2 --dist loadfile
 
 bench: env
 	$(RUN) -m compare.bench.speed

@@ -16,8 +16,6 @@ from compare.weights import first_difference, read_variables
 from midepoch import model_dir
 from tests.whole_runs import runs
 
-pytestmark = pytest.mark.xdist_group("kills")
-
 KILLS = 10
 EPOCHS = 30
 EXAMPLES, BATCH_SIZE, STEPS_PER_EPOCH = 1500, 48, 32
