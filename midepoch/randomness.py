@@ -30,18 +30,8 @@ def make_deterministic(seed: int) -> None:
     tf.config.experimental.enable_op_determinism()
 
 
-def hidden_random_ops(function: Callable, *args: Any) -> Iterator[str]:
-    """Traces a function and yields a name for each place in it that draws from hidden random state.
-
-    Args:
-      function: a Python function of tensors.
-      *args: its arguments.
-    """
-    graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
-    yield from _names_in(graph)
-
-
-def _names_in(graph) -> Iterator[str]:
+def hidden_random_ops(graph: Any) -> Iterator[str]:
+    """Yields a name for each place in a traced function's graph that draws from hidden random state."""
     definition = graph.as_graph_def()
     nodes = list(definition.node) + [node for function in definition.library.function for node in function.node_def]
     for node in nodes:
@@ -74,9 +64,11 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
         return tf.nest.flatten(labels)[0], task.loss(labels, outputs), task.metrics(labels, outputs)
 
     try:
-        hidden = list(hidden_random_ops(forward, raw))
-        foreign = _foreign_variables(forward, model, raw)
-        labels, loss, metrics = tf.function(forward, autograph=False)(raw)
+        traced = tf.function(forward, autograph=False)
+        graph = traced.get_concrete_function(raw).graph
+        hidden = list(hidden_random_ops(graph))
+        foreign = _foreign_variables(graph, model)
+        labels, loss, metrics = traced(raw)  # the same trace
         metrics = dict(metrics)
     except UserError:
         raise
@@ -114,9 +106,8 @@ def _describe(value: Any) -> str:
     return f"has shape {tuple(value.shape)}" if hasattr(value, "shape") else f"is {value!r}"
 
 
-def _foreign_variables(function: Callable, model: tf.keras.Model, *args: Any) -> List[str]:
-    """Returns the names of variables that a function uses and a model does not have."""
-    graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
+def _foreign_variables(graph: Any, model: tf.keras.Model) -> List[str]:
+    """Returns the names of variables that a graph uses and a model does not have."""
     own = {id(getattr(variable, "value", variable)) for variable in model.variables} | {id(v) for v in model.variables}
     return [variable.name for variable in graph.variables if id(variable) not in own]
 
