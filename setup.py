@@ -14,6 +14,7 @@ setup(
         # The last release with tf.estimator; it has wheels up to Python 3.11.
         "tensorflow==2.15.1; python_version < '3.12'",
         "tensorflow>=2.16; python_version >= '3.12'",
+        "tqdm",
     ],
     extras_require={"test": ["pytest", "pytest-xdist", "tensorboard"]},
     entry_points={

@@ -206,6 +206,7 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         step, examples_seen = global_step_value, self._hook.examples_seen
         # An Estimator evaluates a checkpoint, in a graph of its own, and draws its metrics into TensorBoard itself.
         metrics = run.as_record(self._evaluate(model_dir.prefix_of(run.config.model_dir, step)), step, examples_seen)
+        run.before_save()
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
             os.makedirs(run.best_directory, exist_ok=True)

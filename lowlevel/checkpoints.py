@@ -85,6 +85,7 @@ class Checkpoints:
         run, best = self._run, self._run.best
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
         metrics = run.as_record(self._model.evaluate(), step, examples_seen)
+        run.before_save()
         run.draw_evaluation(metrics)
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:

@@ -1,8 +1,11 @@
 """What a person sees: one short line for each thing that happened."""
 
+import contextlib
 import sys
 import time
-from typing import Optional, TextIO
+from typing import Any, Callable, Iterator, Optional, TextIO
+
+import tqdm
 
 
 def duration(secs: float) -> str:
@@ -25,6 +28,22 @@ def every(number: int, noun: str) -> str:
 def say(text: str, out: Optional[TextIO] = None) -> None:
     """Prints a line at once, so that nothing of it is lost in a kill."""
     print(text, file=out or sys.stdout, flush=True)
+
+
+@contextlib.contextmanager
+def bytes_bar(total_bytes: int, what: str) -> Iterator[Callable[[int], Any]]:
+    """Shows a progress bar after the first second, on a terminal only, and wipes it off at the end.
+
+    Args:
+      total_bytes: of the work.
+      what: what is being done, such as "indexing".
+
+    Yields:
+      A function that takes the number of bytes done since its last call.
+    """
+    scale = dict(total=total_bytes, desc=what, unit="B", unit_scale=True)
+    with tqdm.tqdm(**scale, delay=1, leave=False, disable=None) as bar:  # None: disabled where there is no terminal
+        yield bar.update
 
 
 class Progress:

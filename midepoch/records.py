@@ -1,25 +1,24 @@
 """TFRecord files as one list of records: finding, counting, indexing, and proving them whole.
 
-A TFRecord file is a chain of frames: 8 bytes length (little endian), 4 bytes masked CRC-32C of the length, the record, 4
-bytes masked CRC-32C of the record. So the offsets are found by hopping from length to length, without reading the data.
-Source of the format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
+    python -m midepoch.records 'data/train-*'             how many records each file holds
+    python -m midepoch.records 'data/train-*' --verify    reads every checksum and lists the damaged records
 """
 
-import contextlib
+import argparse
 import dataclasses
 import glob
-import mmap
 import os
-from typing import Iterator
+import sys
+import time
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
-import tensorflow as tf
 
+from midepoch import cli, console, frames, index_cache
 from midepoch.errors import UserError
 
-_HEADER_BYTES = 12
-_FOOTER_BYTES = 4
-# Up to this much data is read in full at start-up, every checksum, so that damage shows before anything is written.
+# Up to this much data is read in full at start-up, every checksum, so that damage shows before anything is written. More is
+# only indexed, and the index is remembered, so that the next start does not have to.
 VERIFY_BYTES = 256 * 1024 * 1024
 
 
@@ -27,15 +26,20 @@ VERIFY_BYTES = 256 * 1024 * 1024
 class RecordIndex:
     """Where every record of some files starts. A record's example id is its index over all files, in sorted order.
 
+    Eight bytes of memory a record.
+
     Attributes:
       paths: the files, sorted.
-      offsets: for each file, the byte offset of each record's frame; int64 [records in the file].
+      offsets: for each file, the byte offset of each record's frame, in the decompressed data if it is compressed; int64
+        [records in the file].
       file_bytes: size of each file.
+      modified_ns: when each file was changed, in nanoseconds.
     """
 
     paths: tuple
     offsets: tuple
     file_bytes: tuple
+    modified_ns: tuple
 
     @property
     def num_records(self) -> int:
@@ -50,10 +54,26 @@ class RecordIndex:
 
     def locate(self, ids) -> tuple:
         """Returns (file number, byte offset) of records; int64 arrays of the shape of `ids`, an int array."""
-        first_ids = np.concatenate([[0], np.cumsum([len(offsets) for offsets in self.offsets])])
+        ids = np.asarray(ids, np.int64)
+        first_ids = np.cumsum([0, *map(len, self.offsets)])
         files = np.searchsorted(first_ids, ids, side="right") - 1
-        all_offsets = np.concatenate([*self.offsets, np.zeros(0, np.int64)])
-        return files.astype(np.int64), all_offsets[np.asarray(ids, np.int64)]
+        offsets = np.empty(ids.shape, np.int64)
+        for file in np.unique(files):
+            in_file = files == file
+            offsets[in_file] = self.offsets[file][ids[in_file] - first_ids[file]]
+        return files.astype(np.int64), offsets
+
+    def check_unchanged(self) -> None:
+        """Raises UserError if a file is gone, or has another size or time of change than when it was indexed."""
+        fix = "put the file back as it was and run the same command again; the last checkpoint is good"
+        for path, size, modified_ns in zip(self.paths, self.file_bytes, self.modified_ns):
+            try:
+                now = os.stat(path)
+            except OSError as error:
+                raise UserError(f"{path} vanished during the run ({error.strerror}); {fix}") from error
+            if (now.st_size, now.st_mtime_ns) != (size, modified_ns):
+                how = f"{size} bytes then, {now.st_size} now" if now.st_size != size else "another time of change"
+                raise UserError(f"{path} changed during the run ({how}); {fix}")
 
 
 def find_files(pattern: str, flag: str) -> tuple:
@@ -62,114 +82,152 @@ def find_files(pattern: str, flag: str) -> tuple:
     Raises:
       UserError: nothing matches.
     """
-    paths = tuple(sorted(path for path in glob.glob(pattern) if os.path.isfile(path)))
+    paths = _matching(pattern)
     if not paths:
         raise UserError(f"--{flag}={pattern} matches no file; check the path and quote the glob")
     return paths
 
 
-def build_index(paths: tuple) -> RecordIndex:
+def _matching(pattern: str) -> tuple:
+    return tuple(sorted(path for path in glob.glob(pattern) if os.path.isfile(path)))
+
+
+def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
     """Indexes TFRecord files and proves their frames whole.
+
+    The index of more than `VERIFY_BYTES` is remembered (`index_cache`) until size or time of a file changes.
 
     Args:
       paths: file names, in the order that numbers the examples.
+      by_offset: whether records are to be read by their offsets, which compressed files do not have.
 
     Raises:
-      UserError: a file is not a TFRecord file, is cut short, or (files of up to `VERIFY_BYTES` in all) holds a record
-        whose checksum is wrong; the line names file, record number and byte offset.
+      UserError: a file is not a TFRecord file, is cut short, is compressed in a way that does not do here, or (files of up to
+        `VERIFY_BYTES` in all) holds a record whose checksum is wrong; the line names file, record number and byte offset.
     """
-    offsets = tuple(_index_file(path) for path in paths)
-    index = RecordIndex(paths, offsets, tuple(os.path.getsize(path) for path in paths))
+    began = time.monotonic()
+    try:
+        stats = [os.stat(path) for path in paths]
+        total_bytes = sum(stat.st_size for stat in stats)
+        _check_compression([path for path, stat in zip(paths, stats) if stat.st_size], by_offset)
+        with console.bytes_bar(total_bytes, "indexing") as advance:
+            offsets = tuple(
+                _offsets(path, stat, total_bytes > VERIFY_BYTES, advance) for path, stat in zip(paths, stats)
+            )
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename or 'the data'}: {error.strerror}") from error
+    secs = time.monotonic() - began
+    index = RecordIndex(
+        paths, offsets, tuple(stat.st_size for stat in stats), tuple(stat.st_mtime_ns for stat in stats)
+    )
     if index.num_records == 0:
         raise UserError(f"{paths[0]}{' and the other files' if len(paths) > 1 else ''} hold no record; give files with data")
-    if sum(index.file_bytes) <= VERIFY_BYTES:
-        for path, file_offsets in zip(paths, offsets):
-            _verify_records(path, file_offsets)
+    if total_bytes <= VERIFY_BYTES:
+        for path, size, file_offsets in zip(paths, index.file_bytes, offsets):
+            for damage in _wrong_records(path, file_offsets, size):
+                raise damaged(path, damage)
+    if secs > 1.0:
+        of_files = console.count(len(paths), "file")
+        console.say(f"indexed {index.num_records} records of {of_files} in {console.duration(secs)}")
     return index
 
 
-def _index_file(path: str) -> np.ndarray:
-    try:
-        size = os.path.getsize(path)
-        if size == 0:
-            return np.zeros(0, np.int64)
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            offsets = []
-            at = 0
-            while at < size:
-                if at + _HEADER_BYTES > size:
-                    raise _damaged(path, len(offsets), at, f"the file ends {size - at} bytes into its header")
-                length = int.from_bytes(data[at : at + 8], "little")
-                end = at + _HEADER_BYTES + length + _FOOTER_BYTES
-                if end > size:
-                    raise _damaged(
-                        path, len(offsets), at, f"it claims {length} bytes, {end - size} more than the file holds"
-                    )
-                offsets.append(at)
-                at = end
-            offsets = np.asarray(offsets, np.int64)
-            _verify_lengths(path, data, offsets)
-            return offsets
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+def _check_compression(paths: List[str], by_offset: bool) -> None:
+    kinds = [frames.compression(path) for path in paths]
+    for path, kind in zip(paths, kinds):
+        if kind and by_offset:
+            unpack = {"GZIP": "gunzip", "ZLIB": "zlib-flate -uncompress"}[kind]
+            raise UserError(
+                f"{path} is {kind}-compressed, and this --shuffle reads records by their offsets: decompress it "
+                f"({unpack} < {path} > ...), or use --shuffle=buffer, which reads it as it is"
+            )
+        if kind != kinds[0]:
+            raise UserError(
+                f"{path} is {kind or 'not'}-compressed and {paths[0]} is {kinds[0] or 'not'}-compressed; "
+                "give files of one kind"
+            )
 
 
-def _damaged(path: str, record: int, offset: int, why: str) -> UserError:
+def _offsets(path: str, stat: os.stat_result, remember: bool, advance: Callable[[int], Any]) -> np.ndarray:
+    facts = (path, stat.st_size, stat.st_mtime_ns)
+    offsets = index_cache.load(*facts) if remember else None
+    if offsets is not None:
+        advance(stat.st_size)
+        return offsets
+    offsets, damage = frames.scan(path, advance)
+    if damage:
+        raise damaged(path, damage)
+    if remember:
+        index_cache.store(*facts, offsets)
+    return offsets
+
+
+def damaged(path: str, damage: frames.Damage) -> UserError:
+    """Returns what there is to say about a damaged record."""
     return UserError(
-        f"{path}: record {record} at byte {offset} is damaged or this is no (uncompressed) TFRecord file: {why}; "
-        "restore the file from its source"
+        f"{path}: record {damage.record} at byte {damage.offset} is damaged or this is no (uncompressed) TFRecord file: "
+        f"{damage.why}; restore the file from its source"
     )
 
 
-def _crc32c_table() -> np.ndarray:
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1)
-    return table
+def _wrong_records(path: str, offsets: np.ndarray, size: int, advance: Any = None) -> Iterator[frames.Damage]:
+    """Yields the records of a file whose checksum is wrong."""
+    from midepoch import checksums  # only here: it loads TensorFlow, which a listing can do without
+
+    for record in checksums.wrong_records(path, offsets, size, *([advance] if advance else [])):
+        yield frames.Damage(record, int(offsets[record]), "its checksum is wrong")
 
 
-def _verify_lengths(path: str, data, offsets: np.ndarray) -> None:
-    """Compares the CRC-32C of every record's length with the one stored, all records at once."""
-    raw = np.frombuffer(data, np.uint8)
-    header = raw[offsets[:, None] + np.arange(_HEADER_BYTES)]
-    del raw  # the map cannot be closed while an array looks at it
-    table = _crc32c_table()
-    crc = np.full(len(offsets), 0xFFFFFFFF, np.uint32)
-    for column in range(8):
-        crc = table[(crc ^ header[:, column]) & 0xFF] ^ (crc >> 8)
-    crc = ~crc
-    masked = ((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8)
-    stored = np.ascontiguousarray(header[:, 8:12]).view("<u4")[:, 0]
-    wrong = np.flatnonzero(masked != stored)
-    if len(wrong):
-        raise _damaged(path, int(wrong[0]), int(offsets[wrong[0]]), "the checksum of its length is wrong")
+def _look_into(path: str, verify: bool) -> Tuple[np.ndarray, List[frames.Damage]]:
+    """Returns the offsets of a file's records and the damage that can be found."""
+    stat = os.stat(path)
+    remembered = None if verify else index_cache.load(path, stat.st_size, stat.st_mtime_ns)
+    if remembered is not None:
+        return remembered, []
+    with console.bytes_bar(stat.st_size * (1 + verify), os.path.basename(path)) as advance:
+        offsets, broken = frames.scan(path, advance)
+        damage = [broken] if broken else []
+        if verify and not (broken and frames.compression(path)):  # a broken GZIP file breaks in the middle of any record
+            damage = [*_wrong_records(path, offsets, stat.st_size, advance), *damage]
+    return offsets, damage
 
 
-def _verify_records(path: str, offsets: np.ndarray) -> None:
-    """Reads a file through TensorFlow's own reader, which checks every record's checksum."""
-    record = 0
-    try:
-        for record, _ in enumerate(tf.data.TFRecordDataset(path), start=1):
-            pass
-    except tf.errors.DataLossError as error:
-        raise _damaged(path, record, int(offsets[record]), "its checksum is wrong") from error
-    if record != len(offsets):
-        raise _damaged(path, record, int(offsets[record]), "the reader stops here")
+def _print_files(paths: Sequence[str], verify: bool) -> int:
+    """Prints a line for each file and for each damage in it; returns the exit code."""
+    num_records = num_bytes = num_damages = 0
+    for path in paths:
+        try:
+            offsets, damages = _look_into(path, verify)
+            size = os.path.getsize(path)
+        except OSError as error:
+            print(f"{path}: cannot be read: {error.strerror}", flush=True)
+            num_damages += 1
+            continue
+        for damage in damages:
+            print(f"{path}: record {damage.record} at byte {damage.offset}: {damage.why}", flush=True)
+        print(f"{path}: {console.count(len(offsets), 'record')}, {size} bytes", flush=True)
+        num_records, num_bytes, num_damages = num_records + len(offsets), num_bytes + size, num_damages + len(damages)
+    what = "damaged" if num_damages else "every checksum is right" if verify else "frames whole, checksums not read (--verify)"
+    print(f"{console.count(len(paths), 'file')}: {console.count(num_records, 'record')}, {num_bytes} bytes; {what}")
+    return 1 if num_damages else 0
 
 
-@contextlib.contextmanager
-def damage_explained(paths: tuple) -> Iterator[None]:
-    """Turns TensorFlow's error over a file that was damaged or removed since it was indexed into one that names the record.
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """The command line; returns the exit code, 0 if all is whole and 1 if not."""
+    parser = argparse.ArgumentParser(
+        prog="python -m midepoch.records", description="Lists TFRecord files, and damage in them. Only reads."
+    )
+    parser.add_argument("files", nargs="+", metavar="GLOB", help="files, or globs of files")
+    parser.add_argument("--verify", action="store_true", help="read every checksum; without it, only those of the lengths")
+    parser.error = lambda message: parser.exit(1, f"error: {message}\n")
+    given = parser.parse_args(arguments)
+    paths = sorted({path for pattern in given.files for path in _matching(pattern)})
+    if not paths:
+        parser.error(f"{' '.join(given.files)} matches no file; check the path")
+    if given.verify:
+        cli.quiet_tensorflow()
+    return _print_files(paths, given.verify)
 
-    Args:
-      paths: the files that are read within the context; on an error they are read again, in full.
 
-    Raises:
-      UserError: one of them cannot be read to its end. Any other error goes through as it is.
-    """
-    try:
-        yield
-    except (tf.errors.DataLossError, tf.errors.NotFoundError):
-        for path in paths:
-            _verify_records(path, _index_file(path))
-        raise
+if __name__ == "__main__":
+    sys.exit(main())

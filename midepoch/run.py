@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from midepoch import best as best_lib
 from midepoch import config as config_lib
-from midepoch import console, contract, model_dir, randomness, records, startup, stream
+from midepoch import checksums, console, contract, model_dir, randomness, records, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
@@ -56,7 +56,7 @@ class Run:
       config: the resolved config.
       task: the task.
       inputs: training input: `dataset(start)` gives the batches.
-      data_paths: the files that are read; empty if the task brings its own dataset.
+      indexes: of the training and the evaluation files; empty if the task brings its own dataset.
       schedule: when to save, evaluate, log and end.
       start: where this process starts; set by `open`.
       already_done: whether the run is at its target, so that there is nothing to do; set by `open`.
@@ -69,15 +69,14 @@ class Run:
         self.config = config = config.resolved()
         self.task = task
         own = has_own_dataset(task)
-        self._eval_paths = self.data_paths = ()
+        self.indexes = ()
         if own:
             self.inputs = OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
         else:
-            index = records.build_index(_files(task, config, "train_files"))
-            eval_index = records.build_index(_files(task, config, "eval_files"))
-            self._eval_paths = eval_index.paths
-            self.data_paths = index.paths + eval_index.paths
+            index = records.build_index(_files(task, config, "train_files"), by_offset=config.shuffle != "buffer")
+            eval_index = records.build_index(_files(task, config, "eval_files"), by_offset=False)
+            self.indexes = (index, eval_index)
             self.num_eval_examples = eval_index.num_records
             self.inputs = stream.ExampleStream(index, config, task.parse)
             epoch_examples = index.num_records
@@ -123,8 +122,7 @@ class Run:
             if has_own_dataset(self.task):
                 raw, parse = next(iter(self.inputs.dataset()))[:2], lambda raw: raw
             else:
-                files = list(self.inputs.index.paths)
-                raw, parse = next(iter(tf.data.TFRecordDataset(files).batch(config.batch_size))), self.task.parse
+                raw, parse = next(iter(checksums.read(self.inputs.index.paths).batch(config.batch_size))), self.task.parse
         randomness.check_task(self.task, config.task, model, parse, raw)
         with _explained(config.task, "evaluating the first batch fails"):
             metrics = {"loss", *self._metric_names(model)}
@@ -305,7 +303,7 @@ class Run:
         """Returns one pass over the evaluation batches, (features, labels)."""
         if has_own_dataset(self.task):
             return self.task.eval_dataset(self.config.batch_size)
-        return stream.eval_dataset(self._eval_paths, self.config.batch_size, self.task.parse)
+        return stream.eval_dataset(self.indexes[1].paths, self.config.batch_size, self.task.parse)
 
     @property
     def eval_directory(self) -> str:
@@ -385,7 +383,13 @@ class Run:
             )
 
     def before_save(self) -> None:
-        """To be called before a checkpoint is written: what it covers must not be missing elsewhere."""
+        """To be called before a checkpoint or metrics are written: what they cover must not be missing elsewhere.
+
+        Raises:
+          UserError: a data file is gone, or was changed since the start; what was computed since then is not to be kept.
+        """
+        for index in self.indexes:
+            index.check_unchanged()
         self._events.flush()
         if self._ledger:
             self._ledger.flush()
@@ -525,7 +529,7 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
         check_task(task, config.task)
     model_dir.prepare(config.model_dir)
     run = Run(program, config, task)
-    with records.damage_explained(run.data_paths):
+    with checksums.damage_explained(run.indexes):
         run.check()
         lock = model_dir.Lock(config.model_dir)
         try:

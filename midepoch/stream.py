@@ -24,6 +24,7 @@ from typing import Any, Callable, Tuple
 import numpy as np
 import tensorflow as tf
 
+from midepoch import checksums
 from midepoch.config import TrainConfig
 from midepoch.records import RecordIndex
 
@@ -174,7 +175,7 @@ class ExampleStream:
         if start:
             raise ValueError(f"a shuffle buffer cannot seek to {start}; only its saved state can be restored")
         config = self._config
-        records = tf.data.TFRecordDataset(list(self.index.paths)).enumerate()
+        records = checksums.read(self.index.paths).enumerate()
 
         def epoch_batches(epoch) -> tf.data.Dataset:
             epoch_seeds = seeds(config.seed, epoch, 2)
@@ -280,5 +281,5 @@ class ExampleStream:
 
 def eval_dataset(paths: tuple, batch_size: int, parse: ParseFn) -> tf.data.Dataset:
     """Returns one pass over evaluation files in file order; (features, labels), the last batch may be smaller."""
-    records = tf.data.TFRecordDataset(list(paths)).batch(batch_size)
+    records = checksums.read(paths).batch(batch_size)
     return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
