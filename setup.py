@@ -21,6 +21,7 @@ setup(
         "console_scripts": [
             "midepoch-estimator=estimator.train:main",
             "midepoch-lowlevel=lowlevel.train:main",
+            "midepoch-convert-mnist=midepoch.convert_mnist:main",
         ]
     },
 )

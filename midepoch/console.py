@@ -31,17 +31,18 @@ def say(text: str, out: Optional[TextIO] = None) -> None:
 
 
 @contextlib.contextmanager
-def bytes_bar(total_bytes: int, what: str) -> Iterator[Callable[[int], Any]]:
+def progress_bar(total: int, what: str, unit: str = "B") -> Iterator[Callable[[int], Any]]:
     """Shows a progress bar after the first second, on a terminal only, and wipes it off at the end.
 
     Args:
-      total_bytes: of the work.
+      total: how much work there is, in units.
       what: what is being done, such as "indexing".
+      unit: what the work is counted in; bytes by default.
 
     Yields:
-      A function that takes the number of bytes done since its last call.
+      A function that takes the number of units done since its last call.
     """
-    scale = dict(total=total_bytes, desc=what, unit="B", unit_scale=True)
+    scale = dict(total=total, desc=what, unit=unit, unit_scale=True)
     with tqdm.tqdm(**scale, delay=1, leave=False, disable=None) as bar:  # None: disabled where there is no terminal
         yield bar.update
 

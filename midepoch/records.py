@@ -76,15 +76,21 @@ class RecordIndex:
                 raise UserError(f"{path} changed during the run ({how}); {fix}")
 
 
-def find_files(pattern: str, flag: str) -> tuple:
+def find_files(pattern: str, flag: str, hint: Optional[str] = None) -> tuple:
     """Returns the files that match a glob, sorted.
+
+    Args:
+      pattern: the glob.
+      flag: the flag it belongs to.
+      hint: how to make files that match, or None; given where the glob is not the user's own.
 
     Raises:
       UserError: nothing matches.
     """
     paths = _matching(pattern)
     if not paths:
-        raise UserError(f"--{flag}={pattern} matches no file; check the path and quote the glob")
+        fix = f"{hint}, or give your own" if hint else "check the path and quote the glob"
+        raise UserError(f"--{flag}={pattern} matches no file; {fix}")
     return paths
 
 
@@ -110,7 +116,7 @@ def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
         stats = [os.stat(path) for path in paths]
         total_bytes = sum(stat.st_size for stat in stats)
         _check_compression([path for path, stat in zip(paths, stats) if stat.st_size], by_offset)
-        with console.bytes_bar(total_bytes, "indexing") as advance:
+        with console.progress_bar(total_bytes, "indexing") as advance:
             offsets = tuple(
                 _offsets(path, stat, total_bytes > VERIFY_BYTES, advance) for path, stat in zip(paths, stats)
             )
@@ -184,7 +190,7 @@ def _look_into(path: str, verify: bool) -> Tuple[np.ndarray, List[frames.Damage]
     remembered = None if verify else index_cache.load(path, stat.st_size, stat.st_mtime_ns)
     if remembered is not None:
         return remembered, []
-    with console.bytes_bar(stat.st_size * (1 + verify), os.path.basename(path)) as advance:
+    with console.progress_bar(stat.st_size * (1 + verify), os.path.basename(path)) as advance:
         offsets, broken = frames.scan(path, advance)
         damage = [broken] if broken else []
         if verify and not (broken and frames.compression(path)):  # a broken GZIP file breaks in the middle of any record

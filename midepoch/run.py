@@ -484,7 +484,8 @@ def _files(task: Any, config: TrainConfig, flag: str) -> tuple:
     pattern = getattr(config, flag) or getattr(task, flag, None)
     if not pattern:
         raise UserError(f"--{flag} is not set, and task {config.task} has no files of its own; give a glob")
-    return records.find_files(pattern, flag)
+    hint = None if getattr(config, flag) else getattr(task, "files_hint", None)
+    return records.find_files(pattern, flag, hint)
 
 
 def input_ended() -> UserError:

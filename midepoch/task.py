@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from midepoch.errors import UserError, one_line
 
-SHIPPED = {"digits": "midepoch.tasks.digits:Digits"}
+SHIPPED = {"digits": "midepoch.tasks.digits:Digits", "mnist": "midepoch.tasks.mnist:Mnist"}
 
 
 class Task:
@@ -21,6 +21,7 @@ class Task:
     Attributes:
       train_files: default glob of the training TFRecord files, or None.
       eval_files: the same for evaluation.
+      files_hint: for a task whose own files have to be made first: the words that tell how, or None.
       num_train_examples: only for tasks with a `train_dataset`: training examples per epoch, or None if there is no such
         thing as an epoch (then count in steps).
       best_metric: the metric that decides which weights are best; a key of `metrics`, or "loss".
@@ -28,6 +29,7 @@ class Task:
 
     train_files: Optional[str] = None
     eval_files: Optional[str] = None
+    files_hint: Optional[str] = None
     num_train_examples: Optional[int] = None
     best_metric: str = "accuracy"
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from midepoch import convert_mnist, records
 from midepoch.config import REGIMES, TrainConfig
+from midepoch.tasks.mnist import Mnist
 
 README = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "README.md")
 HAS_ESTIMATOR = hasattr(tf, "estimator")
@@ -117,6 +119,19 @@ def test_notebook_example(folder):
         assert json.load(file) == result.best_metrics
 
 
+def test_ten_line_recipe_writes_files_that_a_task_can_read(folder):
+    lines = [line for line in examples()["write_records.py"].splitlines() if line]
+    assert len(lines) == 10
+    yours = runpy.run_path("write_records.py")
+
+    index = records.build_index(records.find_files("mine-*.tfrecord", "train_files"))
+    assert [len(offsets) for offsets in index.offsets] == [250] * 4
+    shards = [[record.numpy() for record in tf.data.TFRecordDataset(path)] for path in index.paths]
+    images, labels = Mnist().parse(tf.constant([record for row in zip(*shards) for record in row]))
+    assert np.array_equal(labels, yours["labels"])
+    assert np.array_equal(images.numpy()[..., 0], yours["images"] / np.float32(255))
+
+
 def test_every_flag_is_in_the_table_with_its_default():
     rows = dict(re.findall(r"^\| `--(\w+)` \| ([^|]*) \| [^|]+ \|$", readme().split("## Flags")[1].split("### Regimes")[0], re.MULTILINE))
     fields = dataclasses.fields(TrainConfig)
@@ -130,7 +145,8 @@ def test_every_flag_is_in_the_table_with_its_default():
 def test_every_flag_named_exists():
     names = set(re.findall(r"--([a-z]\w+_\w*[a-z]|task|seed|shuffle|regime|optimizer)\b(?!_?\*)", readme()))
 
-    assert names - {field.name for field in dataclasses.fields(TrainConfig)} == set()
+    converter = {action.dest for action in convert_mnist.make_parser()._actions}
+    assert names - {field.name for field in dataclasses.fields(TrainConfig)} - converter == set()
 
 
 def test_defaults_filled_in_later_are_those_of_the_table():

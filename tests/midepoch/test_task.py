@@ -54,7 +54,7 @@ def test_class_of_the_users_own_from_the_current_directory(my_module):
 @pytest.mark.parametrize(
     "name, line",
     [
-        ("digit", "--task=digit is unknown; give one of digits, or your own class as my_pkg.my_module:MyTask"),
+        ("digit", "--task=digit is unknown; give one of digits, mnist, or your own class as my_pkg.my_module:MyTask"),
         ("", "--task= is unknown"),
         ("my_module_b:", "--task=my_module_b: is unknown"),
         (":Mine", "--task=:Mine is unknown"),
