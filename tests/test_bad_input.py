@@ -11,6 +11,7 @@ import pytest
 
 from midepoch import cli, records
 from midepoch.errors import UserError
+from midepoch.run import Run
 from midepoch.stopping import Stopping
 from tests import tiny_task
 from tests.conftest import HAS_ESTIMATOR, REPOSITORY
@@ -210,17 +211,69 @@ def test_model_dir_of_another_kind(refuse, stopped_run, program):
     refuse("--restore_from=damaged_run holds no valid checkpoint", model_dir="new", restore_from="damaged_run")
 
 
-def test_record_damaged_in_mid_training_is_named_and_not_saved_after(train_and_evaluate, tiny_config, place, monkeypatch):
+def saved_steps(run):
+    """Returns the steps of a model_dir's checkpoints, the best one's too."""
+    return [int(path.name.split("-")[1].split(".")[0]) for path in run.rglob("model.ckpt-*")]
+
+
+@pytest.mark.parametrize("shuffle", ["window", "buffer"])
+def test_record_damaged_in_mid_training_is_named_and_not_saved_after(
+    train_and_evaluate, tiny_config, place, monkeypatch, shuffle
+):
     monkeypatch.setattr(records, "VERIFY_BYTES", 0)  # as with data too large to be read in full at the start
     path = place / "data" / "train-2.tfrecord"
     content = bytearray(path.read_bytes())
     content[-6] ^= 1
     path.write_bytes(bytes(content))
-    config = tiny_config(train_files="data/train-*", shuffle="none", save_checkpoints_steps=1)
+    config = tiny_config(train_files="data/train-*", shuffle=shuffle, save_checkpoints_steps=1)
     with pytest.raises(UserError, match="train-2.tfrecord: record 13 at byte .* its checksum is wrong"):
         train_and_evaluate(config)
-    saved = [int(path.name.split("-")[1].split(".")[0]) for path in (place / "run").glob("model.ckpt-*.index")]
+    saved = saved_steps(place / "run")
     assert saved and max(saved) < 5
+
+
+class HarmAt(Stopping):
+    """Never stops, but does something to a file after a given step."""
+
+    def __init__(self, step, harm):
+        super().__init__()
+        self._step, self._harm = step, harm
+
+    def requested(self, step):
+        if self._harm and step >= self._step:
+            self._harm()
+            self._harm = None
+        return False
+
+
+@pytest.mark.parametrize(
+    "harm, line",
+    [
+        (os.remove, "train-2.tfrecord vanished during the run"),
+        (lambda path: os.truncate(path, os.path.getsize(path) // 14 * 7), "train-2.tfrecord changed during the run"),
+    ],
+    ids=["vanished", "cut between two records"],
+)
+def test_file_changed_in_mid_training_is_named_and_not_saved_after(train_and_evaluate, tiny_config, place, harm, line):
+    config = tiny_config(train_files="data/train-*", eval_files="data/eval-*")
+    with pytest.raises(UserError, match=line):
+        train_and_evaluate(config, stopping=HarmAt(3, lambda: harm("data/train-2.tfrecord")))
+    assert max(saved_steps(place / "run")) == 3
+
+
+def test_file_changed_during_an_evaluation_leaves_no_metrics(train_and_evaluate, tiny_config, place, monkeypatch):
+    as_record = Run.as_record
+
+    def change_a_file_first(self, *arguments):
+        os.utime("data/eval-0.tfrecord", ns=(0, 0))
+        return as_record(self, *arguments)
+
+    monkeypatch.setattr(Run, "as_record", change_a_file_first)
+    config = tiny_config(train_files="data/train-*", eval_files="data/eval-*")
+    with pytest.raises(UserError, match="eval-0.tfrecord changed during the run"):
+        train_and_evaluate(config)
+    assert max(saved_steps(place / "run")) == 5 and not list((place / "run").glob("metrics*"))
+    assert not list((place / "run" / "best_weights").glob("model*"))
 
 
 # Real processes.
