@@ -89,8 +89,8 @@ def damage_explained(indexes: Sequence[RecordIndex]) -> Iterator[None]:
       indexes: of the files that are read within the context.
 
     Raises:
-      UserError: a file is gone or another one than at the start, or a record's checksum is wrong. Any other error goes through
-        as it is.
+      UserError: a file is gone or another one than at the start, or a record's checksum is wrong. Any other error goes
+        through as it is.
     """
     try:
         yield

@@ -24,6 +24,8 @@ _FOOTER_BYTES = 4
 _FEW, _MANY = 1024, 65536
 _SHORTEST_RUN = 16
 _PIECE_BYTES = 1024 * 1024
+# A map of a file counts as memory of the process as far as it has been looked at; so it is given back as often as that.
+_GIVE_BACK_BYTES = 64 * 1024 * 1024
 
 _length_at = struct.Struct("<Q").unpack_from
 
@@ -83,13 +85,16 @@ def scan(path: str, advance: Callable[[int], Any] = lambda num_bytes: None) -> T
             problem = str(data)
             break
         data = rest + data if rest else data
-        at, run = 0, _SHORTEST_RUN
+        at, run, given_back = 0, _SHORTEST_RUN, 0
         while True:
             offsets, end, run = _some_frames(data, at, run)
             found.append(start + offsets)
             count += len(offsets)
             if not compressed:
                 advance(end - at)
+                while end - given_back > _GIVE_BACK_BYTES:
+                    data.madvise(mmap.MADV_DONTNEED, given_back, _GIVE_BACK_BYTES)
+                    given_back += _GIVE_BACK_BYTES
             if not len(offsets):
                 break
             at = end

@@ -17,9 +17,11 @@ import numpy as np
 from midepoch import cli, console, frames, index_cache
 from midepoch.errors import UserError
 
-# Up to this much data is read in full at start-up, every checksum, so that damage shows before anything is written. More is
-# only indexed, and the index is remembered, so that the next start does not have to.
+# Up to this much data is read in full when it is indexed, every checksum, so that damage shows before anything is written.
 VERIFY_BYTES = 256 * 1024 * 1024
+# The index of more than this is remembered. Less is done in about a second, even for the smallest records, and the user's
+# folder stays as it is.
+REMEMBER_BYTES = 64 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _matching(pattern: str) -> tuple:
 def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
     """Indexes TFRecord files and proves their frames whole.
 
-    The index of more than `VERIFY_BYTES` is remembered (`index_cache`) until size or time of a file changes.
+    The index of more than `REMEMBER_BYTES` is remembered (`index_cache`) until size or time of a file changes.
 
     Args:
       paths: file names, in the order that numbers the examples.
@@ -115,24 +117,17 @@ def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
     try:
         stats = [os.stat(path) for path in paths]
         total_bytes = sum(stat.st_size for stat in stats)
+        verify, remember = total_bytes <= VERIFY_BYTES, total_bytes > REMEMBER_BYTES
         _check_compression([path for path, stat in zip(paths, stats) if stat.st_size], by_offset)
-        with console.progress_bar(total_bytes, "indexing") as advance:
-            offsets = tuple(
-                _offsets(path, stat, total_bytes > VERIFY_BYTES, advance) for path, stat in zip(paths, stats)
-            )
+        with console.progress_bar(total_bytes * (1 + verify), "indexing") as advance:
+            offsets = tuple(_offsets(path, stat, verify, remember, advance) for path, stat in zip(paths, stats))
     except OSError as error:
         raise UserError(f"cannot read {error.filename or 'the data'}: {error.strerror}") from error
-    secs = time.monotonic() - began
-    index = RecordIndex(
-        paths, offsets, tuple(stat.st_size for stat in stats), tuple(stat.st_mtime_ns for stat in stats)
-    )
+    index = RecordIndex(paths, offsets, tuple(stat.st_size for stat in stats), tuple(stat.st_mtime_ns for stat in stats))
     if index.num_records == 0:
         raise UserError(f"{paths[0]}{' and the other files' if len(paths) > 1 else ''} hold no record; give files with data")
-    if total_bytes <= VERIFY_BYTES:
-        for path, size, file_offsets in zip(paths, index.file_bytes, offsets):
-            for damage in _wrong_records(path, file_offsets, size):
-                raise damaged(path, damage)
-    if secs > 1.0:
+    secs = time.monotonic() - began
+    if remember and secs > 1.0:  # where there is no terminal, and so no bar, this is the only sign
         of_files = console.count(len(paths), "file")
         console.say(f"indexed {index.num_records} records of {of_files} in {console.duration(secs)}")
     return index
@@ -154,13 +149,18 @@ def _check_compression(paths: List[str], by_offset: bool) -> None:
             )
 
 
-def _offsets(path: str, stat: os.stat_result, remember: bool, advance: Callable[[int], Any]) -> np.ndarray:
+def _offsets(
+    path: str, stat: os.stat_result, verify: bool, remember: bool, advance: Callable[[int], Any]
+) -> np.ndarray:
+    """Returns the offsets of a file's records: remembered ones, or those of a file that is found whole."""
     facts = (path, stat.st_size, stat.st_mtime_ns)
     offsets = index_cache.load(*facts) if remember else None
     if offsets is not None:
-        advance(stat.st_size)
+        advance(stat.st_size * (1 + verify))
         return offsets
     offsets, damage = frames.scan(path, advance)
+    if verify and not damage:
+        damage = next(_wrong_records(path, offsets, stat.st_size, advance), None)
     if damage:
         raise damaged(path, damage)
     if remember:
@@ -176,11 +176,13 @@ def damaged(path: str, damage: frames.Damage) -> UserError:
     )
 
 
-def _wrong_records(path: str, offsets: np.ndarray, size: int, advance: Any = None) -> Iterator[frames.Damage]:
+def _wrong_records(
+    path: str, offsets: np.ndarray, size: int, advance: Callable[[int], Any]
+) -> Iterator[frames.Damage]:
     """Yields the records of a file whose checksum is wrong."""
     from midepoch import checksums  # only here: it loads TensorFlow, which a listing can do without
 
-    for record in checksums.wrong_records(path, offsets, size, *([advance] if advance else [])):
+    for record in checksums.wrong_records(path, offsets, size, advance):
         yield frames.Damage(record, int(offsets[record]), "its checksum is wrong")
 
 

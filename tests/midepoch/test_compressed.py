@@ -15,11 +15,14 @@ from tests.whole_runs import runs
 
 def stream_of(paths):
     config = TrainConfig(model_dir="unused", train_steps=1, batch_size=4, shuffle="buffer", shuffle_buffer_size=10)
-    return ExampleStream(records.build_index(paths, by_offset=False), config.resolved(), lambda serialized: (serialized,) * 2)
+    index = records.build_index(paths, by_offset=False)
+    return ExampleStream(index, config.resolved(), lambda serialized: (serialized,) * 2)
 
 
 def take(iterator, count):
-    return [(info["example_ids"].numpy().tolist(), read.numpy().tolist()) for read, _, info in (next(iterator) for _ in range(count))]
+    """Returns the next batches as (example ids, records)."""
+    batches = (next(iterator) for _ in range(count))
+    return [(info["example_ids"].numpy().tolist(), read.numpy().tolist()) for read, _, info in batches]
 
 
 def test_buffer_restores_at_every_step_of_an_epoch(tmp_path, write_records):

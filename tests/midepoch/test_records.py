@@ -183,7 +183,7 @@ def test_unreadable_file(tmp_path):
 @pytest.fixture
 def remembered(file, monkeypatch, tmp_path):
     """Makes every index worth remembering; returns where that of `file` lies."""
-    monkeypatch.setattr(records, "VERIFY_BYTES", 0)
+    monkeypatch.setattr(records, "REMEMBER_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     return tmp_path / ".midepoch" / "some.tfrecord.index"
 
