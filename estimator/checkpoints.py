@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any, Callable, Dict, Iterable, Optional
+from typing import Any, Callable, Dict, Iterable, Optional, Sequence
 
 import tensorflow as tf
 
@@ -19,9 +19,12 @@ class CommittingSaver(tf.compat.v1.train.Saver):
       run: the run.
       max_to_keep: checkpoints to keep; 0 or None keeps all.
       every_n_hours: keep one for every n hours, for good; the default, a Saver's own, stands for "none".
+      slots: the optimizer's variables, which start anew where the checkpoint is another optimizer's.
     """
 
-    def __init__(self, run: Run, max_to_keep: Optional[int], every_n_hours: float = 10000.0):
+    def __init__(
+        self, run: Run, max_to_keep: Optional[int], every_n_hours: float = 10000.0, slots: Sequence[tf.Variable] = ()
+    ):
         self._run = run
         self._every_secs = every_n_hours * 3600
         super().__init__(
@@ -34,18 +37,21 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         state = tf.train.get_checkpoint_state(run.config.model_dir)
         if state and state.last_preserved_timestamp:
             self._next_checkpoint_time = state.last_preserved_timestamp + self._every_secs
-        # For starts where the iterator has been built at the right place and is left out. So is `examples_seen` where the
-        # run starts at the first example with somebody else's weights: the saved position is not its own.
-        keep_position = run.start.examples_seen > 0
-        variables = [v for v in tf.compat.v1.global_variables() if keep_position or v.op.name != inputs.EXAMPLES_SEEN]
-        self._variables_only = tf.compat.v1.train.Saver(variables)
+        # Where the iterator's state does not fit, the iterator has been built at the right place, and is left out. So are the
+        # slots where they are another optimizer's, and `examples_seen` where the run starts at the first example with somebody
+        # else's weights: the saved position is not its own.
+        position = [v for v in tf.compat.v1.global_variables() if v.op.name == inputs.EXAMPLES_SEEN]
+        left_out = [*(slots if run.start.fresh_slots else ()), *(() if run.start.examples_seen else position)]
+        restored = [v for v in tf.compat.v1.global_variables() if all(v is not other for other in left_out)]
+        if run.start.restore_iterator:
+            restored += tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
+        self._restorer = tf.compat.v1.train.Saver(restored)
+        self._initializer = tf.compat.v1.variables_initializer(left_out)
 
     def restore(self, sess: tf.compat.v1.Session, save_path: str) -> None:
-        """Restores the graph; without the iterator where its saved state does not fit."""
-        if self._run.start.restore_iterator:
-            super().restore(sess, save_path)
-        else:
-            self._variables_only.restore(sess, save_path)
+        """Restores the graph, apart from what is left out; that is initialized, as no session does once it has restored."""
+        sess.run(self._initializer)
+        self._restorer.restore(sess, save_path)
 
     def restore_from_elsewhere(self, scaffold: Any, sess: tf.compat.v1.Session) -> None:
         """The Scaffold's `init_fn`, called where model_dir has no checkpoint: restores what --restore_from names, if set."""
@@ -65,6 +71,7 @@ class CommittingSaver(tf.compat.v1.train.Saver):
           The checkpoint's prefix.
         """
         name = os.path.join(directory, model_dir.CHECKPOINT_NAME)
+        model_dir.begin_save(model_dir.prefix_of(directory, facts["step"]))
         prefix = self.save(sess, name, global_step=facts["step"], write_state=False, write_meta_graph=False)
         model_dir.commit(prefix, facts)
         # What save(write_state=True) does by itself, but before the commit. The list still has the checkpoints to be deleted
@@ -209,7 +216,6 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         run.before_save()
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:
-            os.makedirs(run.best_directory, exist_ok=True)
             facts = run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics)
             self._best_saver.save_and_commit(session, run.best_directory, facts)
             best.record_best(metrics)

@@ -41,13 +41,18 @@ class Checkpoints:
     def restore(self) -> None:
         """Restores what this process starts from; nothing on a fresh start.
 
-        Where the iterator's state does not fit, the iterator has been built at the right place and is left out.
+        Where the iterator's state does not fit, the iterator has been built at the right place and is left out. Where the
+        optimizer is another one, it is left out too.
         """
-        start = self._run.start
+        start, state = self._run.start, dict(self._state)
         if start.prefix is None:
             return
-        checkpoint = self._checkpoint if start.restore_iterator else tf.train.Checkpoint(**self._state)
-        status = checkpoint.restore(start.prefix)
+        if start.restore_iterator:
+            state["iterator"] = self._model.iterator
+        if start.fresh_slots:
+            del state["optimizer"]
+            self._model.optimizer.iterations.assign(start.step)
+        status = tf.train.Checkpoint(**state).restore(start.prefix)
         status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
         self._model.examples_seen.assign(start.examples_seen)  # 0 where the saved position is not this run's own
 
@@ -65,6 +70,7 @@ class Checkpoints:
         # The manager appends its own callback, which names the new checkpoint the latest one and deletes old ones. So the
         # manifest comes first: nothing is deleted before the new checkpoint counts.
         options = tf.train.CheckpointOptions(experimental_write_callbacks=[commit])
+        model_dir.begin_save(model_dir.prefix_of(manager.directory, facts["step"]))
         manager.save(checkpoint_number=facts["step"], options=options)
         model_dir.remove_orphaned_manifests(manager.directory)
 

@@ -5,7 +5,8 @@ from typing import Any, Dict
 import tensorflow as tf
 
 from lowlevel import inputs
-from midepoch.optimizers import make_optimizer
+from midepoch import freezing
+from midepoch.optimizers import create_slots, make_optimizer
 from midepoch.run import Run
 from midepoch.schedule import Limit
 from midepoch.task import step_seed
@@ -30,7 +31,7 @@ class Model:
         self.global_step = tf.Variable(run.start.step, dtype=tf.int64, trainable=False, name="global_step")
         self.examples_seen = tf.Variable(run.start.examples_seen, dtype=tf.int64, trainable=False, name="examples_seen")
         self.iterator = inputs.train_input(run)
-        # Tracing makes the optimizer's slots; a restore needs every variable to exist.
+        create_slots(self.optimizer, self.model.trainable_variables)  # a restore needs every variable to exist
         self._train_steps = tf.function(self.train_steps).get_concrete_function(
             tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64)
         )
@@ -44,11 +45,15 @@ class Model:
         """
         features, labels, info = inputs.next_batch(self.iterator, self.examples_seen)
         seed = step_seed(self._run.config.seed, self.global_step)
+        variables = freezing.trained_variables(self.model, self._run.frozen)
+        held = freezing.held_variables(self.model, self._run.frozen)
+        values = [tf.identity(variable) for variable in held]
         with tf.GradientTape() as tape:
             outputs = self._task.call(self.model, features, True, seed)
             loss = tf.reduce_mean(self._task.loss(labels, outputs))
-        variables = self.model.trainable_variables
         self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        for variable, value in zip(held, values):  # what a layer has changed in passing
+            variable.assign(value)
         self.global_step.assign_add(1)
         batch_size = tf.shape(tf.nest.flatten(labels)[0], out_type=tf.int64)[0]
         return loss, info.get("example_ids", tf.zeros([0], tf.int64)), batch_size

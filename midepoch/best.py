@@ -47,7 +47,9 @@ def is_better(value: Optional[float], best: Optional[float], mode: str) -> bool:
 
 
 class Best:
-    """The metrics of the last and of the best evaluation of a model_dir.
+    """The metrics of the last and of the best evaluation of a model_dir, as their files have them.
+
+    Whether there still are weights to the best metrics is for `healing.py` to find out.
 
     Args:
       directory: the model_dir.
@@ -59,17 +61,12 @@ class Best:
         self._directory = directory
         self.metric = metric
         self.mode = mode
-        self.best = self._read(model_dir.BEST_METRICS_FILE) or self._of_best_checkpoint()
+        self.best = self._read(model_dir.BEST_METRICS_FILE)
         self.last = self._read(model_dir.LAST_METRICS_FILE)
 
     def _read(self, name: str) -> Optional[Dict[str, Any]]:
         metrics = model_dir.read_json(os.path.join(self._directory, name))
         return metrics if isinstance(metrics, dict) and isinstance(metrics.get("global_step"), int) else None
-
-    def _of_best_checkpoint(self) -> Optional[Dict[str, Any]]:
-        """Returns what the best checkpoint's own manifest says, for where the metrics file is lost or damaged."""
-        prefix = model_dir.newest_valid(os.path.join(self._directory, model_dir.BEST_WEIGHTS))
-        return model_dir.read_manifest(prefix).get("metrics") if prefix else None
 
     @property
     def value(self) -> Optional[float]:

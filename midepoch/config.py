@@ -6,6 +6,7 @@ same checks run whether the values come from a command line (`define_flags`, `fr
 """
 
 import dataclasses
+import re
 from typing import Any, Optional, Sequence
 
 from absl import flags
@@ -66,6 +67,10 @@ class TrainConfig:
     )
     optimizer: str = _flag("adam", str, "The optimizer.", choices=("sgd", "momentum", "adam"))
     learning_rate: float = _flag(0.001, float, "Learning rate; always the flag's, never a checkpoint's.", above=0.0)
+    freeze: Optional[str] = _flag(
+        None, str, "Regular expression, searched in the names of the model's variables: those found keep their values. "
+        "Unset: all are trained.",
+    )
     seed: int = _flag(1, int, "Seed of everything random: example order, initial weights, dropout.", minimum=0, maximum=2**31 - 1)
     shuffle: str = _flag(
         "window",
@@ -129,6 +134,8 @@ class TrainConfig:
             _check_value(field, getattr(self, field.name))
         if not self.model_dir:
             raise UserError("--model_dir is not set; give the directory of this run, such as --model_dir=run1")
+        if self.freeze is not None:
+            _check_pattern("freeze", self.freeze)
         _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=True)
         _check_exclusive(self, ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs"))
         _check_exclusive(self, ("eval_every_epochs", "eval_every_steps"))
@@ -163,6 +170,13 @@ def _check_value(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"--{field.name}={value} is too large; the largest value is {rule['maximum']}")
     if rule["above"] is not None and not rule["above"] < value < float("inf"):
         raise UserError(f"--{field.name}={value} must be a finite number greater than {rule['above']:g}")
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UserError(f"--{name}={pattern} is no regular expression: {error}; put a \\ before special characters") from error
 
 
 def _check_exclusive(config: TrainConfig, names: Sequence[str], at_least_one: bool = False) -> None:

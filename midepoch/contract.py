@@ -1,6 +1,6 @@
 """What may change between two runs of one model_dir, and what a checkpoint says about the stream it stands in."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List
 
 import tensorflow as tf
 
@@ -31,30 +31,29 @@ def position_carries_over(saved: Dict[str, Any], now: Dict[str, Any]) -> bool:
     return saved["order"] == now["order"]
 
 
-def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], directory: str) -> None:
-    """Compares the contract of a model_dir with that of this start.
+def same_run(saved: Dict[str, Any], contract: Dict[str, Any]) -> bool:
+    """Says whether two contracts are of one run: all is equal that can never change in one."""
+    return all(saved.get(name) == contract.get(name) for name in ("program", "keras", "task", "order"))
+
+
+def check_resume(saved: Dict[str, Any], contract: Dict[str, Any], directory: str) -> None:
+    """Compares the contract of a checkpoint in a model_dir with that of this start.
 
     Args:
-      run: what `run.json` holds, or None if there is none.
-      contract: this start's `program`, `keras`, `task`, `optimizer` and `order`.
+      saved: the contract in the checkpoint's manifest.
+      contract: this start's `program`, `keras`, `task`, `optimizer`, `freeze` and `order`.
       directory: the model_dir, for the error line.
 
     Raises:
       UserError: something differs that cannot be adapted to; the line names flag, old and new value, and the way out.
     """
-    saved = run.get("contract") if isinstance(run, dict) else None
-    if not isinstance(saved, dict) or not set(contract) <= set(saved):
-        raise UserError(
-            f"--model_dir={directory} holds checkpoints but no readable run.json, so nobody can tell whose they are; "
-            "give another directory, or restore run.json"
-        )
     way_out = _WAY_OUT.format(model_dir=directory)
     _check_program(saved, contract, f"--model_dir={directory}", "give another --model_dir")
     if saved["task"] != contract["task"]:
         raise UserError(f"--task={contract['task']}, but this run was trained with {saved['task']}; set it back, {way_out}")
-    _check_optimizer(saved, contract, ", or start a new run in another --model_dir")
     before, now = saved["order"], contract["order"]
-    for name in sorted(set(before) | set(now)):
+    # The shuffle first: its own flags differ along with it.
+    for name in sorted(set(before) | set(now), key=lambda name: (name != "shuffle", name)):
         if before.get(name) == now.get(name):
             continue
         if name == "data":
@@ -63,6 +62,24 @@ def check_resume(run: Optional[Dict[str, Any]], contract: Dict[str, Any], direct
         raise UserError(
             f"--{name}={now.get(name)}, but this run was trained with {before.get(name)}; set it back, {way_out}"
         )
+
+
+def adaptations(saved: Dict[str, Any], contract: Dict[str, Any]) -> List[str]:
+    """Returns a line for each difference of two contracts that a start adapts to.
+
+    Args:
+      saved: the contract in the manifest of the checkpoint that is restored.
+      contract: this start's.
+    """
+    lines = []
+    if saved["optimizer"] != contract["optimizer"]:
+        lines.append(
+            f"--optimizer was {saved['optimizer']}, is {contract['optimizer']}: weights, step and position are kept, its slots "
+            "start from nothing"
+        )
+    if saved.get("freeze") != contract["freeze"]:
+        lines.append(f"--freeze was {saved.get('freeze') or 'not set'}, is {contract['freeze'] or 'not set'}")
+    return lines
 
 
 def check_restore_from(saved: Dict[str, Any], contract: Dict[str, Any], source: str) -> None:
@@ -74,10 +91,9 @@ def check_restore_from(saved: Dict[str, Any], contract: Dict[str, Any], source: 
       source: the flag's value.
 
     Raises:
-      UserError: the checkpoint cannot be restored by this program, or not with this optimizer.
+      UserError: the checkpoint cannot be restored by this program.
     """
     _check_program(saved, contract, f"--restore_from={source}", "give a checkpoint of this program")
-    _check_optimizer(saved, contract)
 
 
 def _check_program(saved: Dict[str, Any], contract: Dict[str, Any], where: str, otherwise: str) -> None:
@@ -90,13 +106,6 @@ def _check_program(saved: Dict[str, Any], contract: Dict[str, Any], where: str, 
         raise UserError(
             f"{where} was written with Keras {saved['keras']}, this is Keras {contract['keras']}, whose optimizers keep "
             f"other variables; use the Python and TensorFlow of that run, or {otherwise}"
-        )
-
-
-def _check_optimizer(saved: Dict[str, Any], contract: Dict[str, Any], way_out: str = "") -> None:
-    if saved["optimizer"] != contract["optimizer"]:
-        raise UserError(
-            f"--optimizer={contract['optimizer']}, but this run was trained with {saved['optimizer']}; set it back{way_out}"
         )
 
 

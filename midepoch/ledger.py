@@ -29,8 +29,9 @@ class Ledger:
         self._file.write(line.encode())
 
     def flush(self) -> None:
-        """Hands everything to the operating system; to be called before the commit of a checkpoint that covers it."""
+        """Puts everything on disk; to be called before the commit of a checkpoint that covers it."""
         self._file.flush()
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Flushes and closes the file."""

@@ -2,9 +2,13 @@
 
 A checkpoint counts once its manifest exists: the manifest is written last, by rename, and holds size and SHA-256 of every
 file of the checkpoint. That is the commit; what has no matching manifest is never restored.
+
+A save begins with the manifest's temporary file, still empty, and ends with its rename. So what a kill left of a save always
+has that file beside it, and a checkpoint that has neither it nor a manifest was somebody's: it has lost its manifest.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import hashlib
@@ -14,7 +18,7 @@ import re
 import shutil
 import socket
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from midepoch.errors import UserError
 
@@ -28,6 +32,7 @@ BEST_METRICS_FILE = "metrics_eval_best_weights.json"
 
 _STATE_FILE = "checkpoint"
 _MANIFEST = ".manifest.json"
+_TEMPORARY = ".tmp"
 _OWN_DIGEST = "manifest_sha256"
 _LOCK_FILE = ".lock"
 _LOCK_BYTES = 512
@@ -35,14 +40,39 @@ _DAMAGED = "damaged"
 _CHECKPOINT_FILE = re.compile(re.escape(CHECKPOINT_NAME) + r"-(\d+)(\.|_temp)")
 
 
+def sync_directory(directory: str) -> None:
+    """Makes what was created, renamed or removed in a directory survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot, such as some network ones
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(directory: str) -> None:
+    """Makes a directory, with those above it, so that a power cut cannot take it."""
+    directory = os.path.abspath(directory)
+    if not os.path.isdir(directory):
+        make_directory(os.path.dirname(directory))
+        os.makedirs(directory, exist_ok=True)
+        sync_directory(os.path.dirname(directory))
+
+
 def write_atomically(path: str, text: str) -> None:
-    """Writes a small file under a temporary name and renames it: a reader sees the old text or the new, never half."""
-    temporary = f"{path}.tmp"
+    """Writes a small file under a temporary name and renames it: a reader sees the old text or the new, never half.
+
+    When it returns, a power cut cannot take the new text: the file is on disk before the rename, the rename after it.
+    """
+    temporary = path + _TEMPORARY
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+    sync_directory(os.path.dirname(os.path.abspath(path)))
 
 
 def write_json(path: str, value: Any) -> None:
@@ -74,8 +104,29 @@ def manifest_path(prefix: str) -> str:
     return prefix + _MANIFEST
 
 
+def begin_save(prefix: str) -> None:
+    """Marks a save that has begun; to be called before its first file is written. `commit` ends it.
+
+    Without the mark nobody could tell the leftovers of a killed save, which are swept, from a checkpoint whose manifest is
+    lost, which is kept.
+    """
+    make_directory(os.path.dirname(prefix))
+    with open(manifest_path(prefix) + _TEMPORARY, "w", encoding="utf-8"):
+        pass
+
+
+def is_unfinished(prefix: str) -> bool:
+    """Says whether what lies under `prefix` is all that a killed save has left."""
+    if os.path.exists(manifest_path(prefix)):
+        return False
+    return os.path.exists(manifest_path(prefix) + _TEMPORARY) or not _data_files(prefix)
+
+
 def commit(prefix: str, facts: Dict[str, Any]) -> None:
     """Makes the files just written under `prefix` count, by writing their manifest.
+
+    When it returns, a power cut cannot take the checkpoint: its files are on disk, then the manifest, then their names. So
+    older checkpoints may be deleted after it, and not before.
 
     Args:
       prefix: the checkpoint prefix.
@@ -83,7 +134,7 @@ def commit(prefix: str, facts: Dict[str, Any]) -> None:
     """
     names = sorted(os.path.basename(path) for path in _data_files(prefix))
     directory = os.path.dirname(prefix)
-    files = {name: _size_and_digest(os.path.join(directory, name)) for name in names}
+    files = {name: _size_and_digest(os.path.join(directory, name), sync=True) for name in names}
     manifest = {**facts, "files": files}
     write_json(manifest_path(prefix), {**manifest, _OWN_DIGEST: _digest_of(manifest)})
 
@@ -93,14 +144,16 @@ def _digest_of(manifest: Dict[str, Any]) -> str:
 
 
 def _data_files(prefix: str) -> List[str]:
-    return [path for path in glob.glob(glob.escape(prefix) + ".*") if not path.endswith((_MANIFEST, ".tmp"))]
+    return [path for path in glob.glob(glob.escape(prefix) + ".*") if not path.endswith((_MANIFEST, _TEMPORARY))]
 
 
-def _size_and_digest(path: str) -> Dict[str, Any]:
+def _size_and_digest(path: str, sync: bool = False) -> Dict[str, Any]:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for chunk in iter(lambda: file.read(1 << 20), b""):
             digest.update(chunk)
+        if sync:
+            os.fsync(file.fileno())
     return {"bytes": os.path.getsize(path), "sha256": digest.hexdigest()}
 
 
@@ -141,6 +194,24 @@ def steps_on_disk(directory: str) -> List[int]:
     return sorted({int(match.group(1)) for match in map(_CHECKPOINT_FILE.match, names) if match}, reverse=True)
 
 
+def is_foreign(directory: str) -> bool:
+    """Says whether a directory holds checkpoints, and no trace of this program: somebody's plain TensorFlow one."""
+    if os.path.exists(os.path.join(directory, RUN_FILE)):
+        return False
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return False
+    own = any(name.endswith((_MANIFEST, _MANIFEST + _TEMPORARY)) for name in names)
+    return not own and any(re.search(r"\.(index|data-\d{5}-of-\d{5})$", name) for name in names)
+
+
+def newest_manifest(directory: str) -> Optional[Dict[str, Any]]:
+    """Returns the newest readable manifest of a directory, whether its checkpoint is whole or not; or None."""
+    manifests = (read_manifest(prefix_of(directory, step)) for step in steps_on_disk(directory))
+    return next((manifest for manifest in manifests if manifest), None)
+
+
 def newest_valid(directory: str) -> Optional[str]:
     """Returns the prefix of the newest checkpoint that is whole, or None. Only reads."""
     for step in steps_on_disk(directory):
@@ -150,45 +221,86 @@ def newest_valid(directory: str) -> Optional[str]:
     return None
 
 
-def set_aside(prefix: str) -> str:
-    """Moves the files of a checkpoint that failed verification to `damaged/`, never over others; returns the folder."""
-    directory = os.path.dirname(prefix)
-    target = os.path.join(directory, _DAMAGED)
+def set_aside(path: str, directory: str) -> str:
+    """Moves a checkpoint that failed verification, or a small file, to `damaged/`, never over others.
+
+    Args:
+      path: a checkpoint prefix in the model_dir or in its best_weights, or a file.
+      directory: the model_dir.
+
+    Returns:
+      The folder they are in now.
+    """
+    files = [path] if os.path.isfile(path) else glob.glob(glob.escape(path) + ".*")
+    place = os.path.relpath(os.path.dirname(path), directory)  # "." or "best_weights"
+    first = target = os.path.normpath(os.path.join(directory, _DAMAGED, place))
     number = 1
-    while glob.glob(glob.escape(os.path.join(target, os.path.basename(prefix))) + ".*"):
+    while any(os.path.exists(os.path.join(target, os.path.basename(file))) for file in files):
         number += 1
-        target = os.path.join(directory, _DAMAGED, str(number))
+        target = os.path.join(first, str(number))
     os.makedirs(target, exist_ok=True)
-    for path in glob.glob(glob.escape(prefix) + ".*"):
-        shutil.move(path, target)
+    for file in files:
+        shutil.move(file, target)
     return target
 
 
-def sweep(directory: str, newest: int) -> List[int]:
-    """Removes what kills left: files of a save newer than the newest checkpoint, remains of one half deleted.
+def remove(prefix: str) -> None:
+    """Deletes what lies under `prefix`: the manifest, or the mark of an unfinished save, after all else."""
+    for path in glob.glob(glob.escape(prefix) + "_temp*"):
+        shutil.rmtree(path, ignore_errors=True)
+    for path in sorted(glob.glob(glob.escape(prefix) + ".*"), key=lambda path: path.endswith((_MANIFEST, _TEMPORARY))):
+        os.remove(path)
+
+
+def remains(directory: str, newest: int, keep_max: int) -> Dict[int, Optional[str]]:
+    """Returns what lies in a directory and is no whole checkpoint, as far as names tell; no file is read in full.
 
     Args:
       directory: a model_dir or its best_weights.
-      newest: step of the newest valid checkpoint; -1 if the run never committed one.
+      newest: step of the newest valid checkpoint; -1 if there is none.
+      keep_max: how many checkpoints retention keeps; 0 for all.
 
     Returns:
-      The steps of the unfinished saves.
+      step → None if a kill left it in the middle of a save or of its deletion; else what is wrong with it.
     """
-    unfinished_steps = []
-    for step in steps_on_disk(directory):
+    found: Dict[int, Optional[str]] = {}
+    steps = steps_on_disk(directory)
+    listed = _listed(_state_text(directory))
+    for step in steps:
         prefix = prefix_of(directory, step)
-        unfinished = step > newest and not os.path.exists(manifest_path(prefix))
-        manifest = read_manifest(prefix)
-        names = manifest["files"] if manifest else ()
-        half_deleted = step < newest and any(not os.path.exists(os.path.join(directory, name)) for name in names)
-        if unfinished:
-            unfinished_steps.append(step)
-        if unfinished or half_deleted:
-            for path in glob.glob(glob.escape(prefix) + ".*"):
-                os.remove(path)
-        for path in glob.glob(glob.escape(prefix) + "_temp*"):
-            shutil.rmtree(path, ignore_errors=True)
-    return unfinished_steps
+        if is_unfinished(prefix):
+            found[step] = None
+        elif not os.path.exists(manifest_path(prefix)):
+            found[step] = "it has no manifest"
+        elif step < newest:
+            names = (read_manifest(prefix) or {"files": ()})["files"]
+            missing = [name for name in names if not os.path.exists(os.path.join(directory, name))]
+            newer = [other for other in steps if step < other <= newest and read_manifest(prefix_of(directory, other))]
+            if missing:  # retention deletes only what it has listed, and only once there are enough newer ones
+                was_surplus = bool(keep_max) and len(newer) >= keep_max and step in listed
+                nothing_left = not _data_files(prefix)
+                found[step] = None if was_surplus or nothing_left else f"{missing[0]}: No such file or directory"
+    return found
+
+
+def copy_checkpoint(prefix: str, directory: str, **changes: Any) -> str:
+    """Copies a whole checkpoint and commits it there.
+
+    Args:
+      prefix: the checkpoint, known to be whole.
+      directory: where to: a model_dir or its best_weights.
+      **changes: what the manifest of the copy says otherwise.
+
+    Returns:
+      The prefix of the copy.
+    """
+    facts = read_manifest(prefix)
+    target = prefix_of(directory, step_of(prefix))
+    begin_save(target)
+    for name in facts.pop("files"):
+        shutil.copyfile(os.path.join(os.path.dirname(prefix), name), os.path.join(directory, name))
+    commit(target, {**facts, **changes})
+    return target
 
 
 def remove_orphaned_manifests(directory: str) -> None:
@@ -211,29 +323,46 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
     """
     path = os.path.join(directory, _STATE_FILE)
     newest = step_of(prefix)
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    named = re.findall(r'^all_model_checkpoint_paths: "' + re.escape(CHECKPOINT_NAME) + r'-(\d+)"$', text, re.MULTILINE)
-    listed = {int(step) for step in named} or set(steps_on_disk(directory))
+    text = _state_text(directory)
+    named = _listed(text)
+    listed = named or set(steps_on_disk(directory))
     listed = sorted({step for step in listed if step < newest and read_manifest(prefix_of(directory, step))} | {newest})
     kept = listed[-keep_max:] if keep_max else listed
     # Without a list nobody knows which ones are kept for good: then the older ones stay, unlisted.
     surplus = listed[: len(listed) - len(kept)] if named else []
+    for step in surplus:  # before the list is written: a kill in between leaves none behind that nobody knows of
+        remove(prefix_of(directory, step))
     lines = [f'model_checkpoint_path: "{os.path.basename(prefix)}"']
     lines += [f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"' for step in kept]
     if text.splitlines()[: len(lines)] != lines or len(named) != len(kept):
         for step in kept:
             modified = os.path.getmtime(manifest_path(prefix_of(directory, step)))
             lines.append(f"all_model_checkpoint_timestamps: {modified!r}")
-        preserved = re.search(r"^last_preserved_timestamp: .*$", text, re.MULTILINE)
+        preserved = re.search(r"^last_preserved_timestamp: [\d.e+]+$", text, re.MULTILINE)
         lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")
         write_atomically(path, "\n".join(lines) + "\n")
-    for step in surplus:
-        for leftover in glob.glob(glob.escape(prefix_of(directory, step)) + ".*"):
-            os.remove(leftover)
+
+
+# As TensorFlow writes it, with names relative to the directory.
+_STATE = re.compile(
+    r'model_checkpoint_path: "[^"]*"\n(all_model_checkpoint_paths: "model\.ckpt-\d+"\n)*'
+    r"(all_model_checkpoint_timestamps: [\d.e+]+\n)*(last_preserved_timestamp: [\d.e+]+\n)?"
+)
+
+
+def _state_text(directory: str) -> str:
+    """Returns the text of a directory's `checkpoint` state file; "" if it is missing, damaged, or names files elsewhere."""
+    try:
+        with open(os.path.join(directory, _STATE_FILE), encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return text if _STATE.fullmatch(text) else ""
+
+
+def _listed(state_text: str) -> Set[int]:
+    """Returns the steps in the list that retention deletes from."""
+    return {int(step) for step in re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)"$', state_text, re.MULTILINE)}
 
 
 def forget_state(directory: str) -> None:
@@ -263,9 +392,11 @@ def prepare(directory: str) -> None:
 
 
 class Lock:
-    """Held while a process trains in a model_dir; the kernel releases it when the process dies.
+    """Held while a process trains in a model_dir; readers need none.
 
-    The file tells people, and the next start, who held it and how far that run had come.
+    The lock is the kernel's (`flock`), and goes with its process, by whatever death: after a kill, a reboot, or on another
+    machine, no file has to be removed. What the file says holds nobody up: it tells people, and the next start, who held the
+    lock and how far that run had come.
 
     Args:
       directory: the model_dir, made if missing.
@@ -277,7 +408,7 @@ class Lock:
     def __init__(self, directory: str):
         path = os.path.join(directory, _LOCK_FILE)
         try:
-            os.makedirs(directory, exist_ok=True)
+            make_directory(directory)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise UserError(f"--model_dir={directory}: cannot write there: {error.strerror}; give another") from error
@@ -286,21 +417,31 @@ class Lock:
         except ValueError:
             left_behind = None
         self._noted_step: Optional[int] = None
-        readable = isinstance(left_behind, dict) and isinstance(left_behind.get("step"), int)
-        self.left_behind: Dict[str, Any] = left_behind if readable else {}
+        holder = left_behind if isinstance(left_behind, dict) else {}
+        self.left_behind: Dict[str, Any] = holder if isinstance(holder.get("step"), int) else {}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = self.left_behind
+        except BlockingIOError:
+            os.close(self._file)
             raise UserError(
-                f"--model_dir={directory} is in use by process {holder.get('pid')} on {holder.get('host')}; "
-                "wait for it, stop it, or give another directory"
+                f"--model_dir={directory} is in use by process {holder.get('pid')} on {holder.get('host')} "
+                f"since {holder.get('since')}; wait for it, stop it, or give another directory"
             ) from None
+        except OSError as error:
+            os.close(self._file)
+            raise UserError(
+                f"--model_dir={directory}: no file can be locked there ({error.strerror}), so two processes could train in it; "
+                "give a directory on a file system with locks"
+            ) from error
+        self._holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        self._write({**self.left_behind, **self._holder})  # who holds it now, and still how far the last one had come
 
     def note(self, step: int, running: bool = True) -> None:
         """Writes down how far the run has come."""
-        facts = {"pid": os.getpid(), "host": socket.gethostname(), "step": step, "running": running}
         self._noted_step = step
+        self._write({**self._holder, "step": step, "running": running})
+
+    def _write(self, facts: Dict[str, Any]) -> None:
         # One write of one size: a kill leaves the old text or the new.
         os.pwrite(self._file, json.dumps(facts).ljust(_LOCK_BYTES - 1).encode() + b"\n", 0)
 

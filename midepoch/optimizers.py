@@ -26,3 +26,17 @@ def make_optimizer(name: str, learning_rate: float):
     if name == "adam":
         return optimizers.Adam(learning_rate=rate)
     return optimizers.SGD(learning_rate=rate, momentum=_MOMENTUM if name == "momentum" else 0.0)
+
+
+def create_slots(optimizer, variables) -> None:
+    """Makes an optimizer's slots now, for all variables that can be trained, be they frozen or not.
+
+    Args:
+      optimizer: from `make_optimizer`; in a graph, its `iterations` are set.
+      variables: the model's trainable variables.
+    """
+    if keras.__version__.startswith("2."):
+        with tf.name_scope(optimizer._name):  # as it does itself at its first update; Keras 2 will not change any more
+            optimizer._create_all_weights(variables)
+    else:
+        optimizer.build(variables)

@@ -5,6 +5,7 @@ the task, the input, the schedule and the start, and takes the reports of what t
 """
 
 import contextlib
+import dataclasses
 import os
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from midepoch import best as best_lib
 from midepoch import config as config_lib
-from midepoch import checksums, console, contract, model_dir, randomness, records, startup, stream
+from midepoch import checksums, console, contract, freezing, healing, model_dir, randomness, records, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
@@ -61,6 +62,7 @@ class Run:
       start: where this process starts; set by `open`.
       already_done: whether the run is at its target, so that there is nothing to do; set by `open`.
       best: metrics of the last and the best evaluation.
+      frozen: places in `model.variables` of the variables that --freeze names; set by `check`.
     """
 
     def __init__(self, program: str, config: TrainConfig, task: Any):
@@ -88,10 +90,15 @@ class Run:
         config = self.config
         metric = config.best_metric or getattr(self.task, "best_metric", Task.best_metric)
         self.best = best_lib.Best(config.model_dir, metric, best_lib.resolve_mode(metric, config.best_mode))
-        self._saved_run = model_dir.read_json(os.path.join(config.model_dir, model_dir.RUN_FILE))
-        self._has_checkpoints = bool(model_dir.steps_on_disk(config.model_dir))
-        if self._has_checkpoints:
-            contract.check_resume(self._saved_run, self._contract(), config.model_dir)
+        # Each manifest holds the contract of its run. What run.json says of it is for people.
+        manifest = model_dir.newest_manifest(config.model_dir) or model_dir.newest_manifest(self.best_directory)
+        self._has_checkpoints = manifest is not None
+        if manifest:
+            contract.check_resume(manifest["contract"], self._contract(), config.model_dir)
+        run_file = model_dir.read_json(os.path.join(config.model_dir, model_dir.RUN_FILE))
+        readable = isinstance(run_file, dict) and isinstance(run_file.get("contract"), dict)
+        belongs = readable and (not manifest or contract.same_run(manifest["contract"], run_file["contract"]))
+        self._saved_run: Dict[str, Any] = run_file if belongs else {}
 
     # Before training.
 
@@ -112,6 +119,8 @@ class Run:
         with _explained(config.task, "model() fails"):
             model = self.task.model(config.seed)
             self._model_weights = list(model.weights)
+            self.frozen = freezing.frozen_places(model, config.freeze)
+            self._frozen_names = [freezing.variable_names(model)[place] for place in sorted(self.frozen)]
         if not self._model_weights:
             raise UserError(f"--task={config.task}: the model has no weights yet; call its build() with the input shape in model()")
         if not self._has_checkpoints:
@@ -146,6 +155,7 @@ class Run:
             "keras": int(keras.__version__.split(".")[0]),
             "task": config.task,
             "optimizer": config.optimizer,
+            "freeze": config.freeze,
             "order": order,
         }
 
@@ -164,7 +174,7 @@ class Run:
         """
         self._look_at_model_dir()  # again: before the lock was taken, another process may have trained here
         config, directory = self.config, self.config.model_dir
-        saved = self._saved_run if isinstance(self._saved_run, dict) else {}
+        saved = self._saved_run
         self._lock = lock
         self.start = startup.choose_start(
             directory,
@@ -175,17 +185,22 @@ class Run:
             evaluated=self.best.best is not None or self.best.last is not None,
         )
         if self.start.prefix:
-            startup.check_model_fits(self.start.prefix, self._model_weights, config.task)
+            self._compare_with_chosen()
+        self._best_found = healing.look_at_best(directory, self.best)
         self.already_done = (
             self.start.case == startup.RESUME
             and self.schedule.at_target(self.start.step, self.start.examples_seen)
+            and self._best_found.mended
             and not self.evaluation_due()
         )
         self._announce()
         if self.already_done:
             return
-        for line in startup.heal(directory, self.start, config.keep_checkpoint_max):
+        self.start, lines = healing.heal(directory, self.start, config.keep_checkpoint_max)
+        for line in [*lines, *healing.heal_best(directory, self.best, self._best_found)]:
             console.say(line)
+        if self.start.case == startup.RESUME and not saved:
+            console.say("run.json was missing or damaged, and is written anew: starts and kills are counted from here on")
         history = saved.get("history") or {"starts": 0, "kills": 0, "steps_done_again": 0}
         killed = lock.left_behind.get("running", False)
         done_again = max(0, lock.left_behind.get("step", 0) - self.start.step) if killed else 0
@@ -201,6 +216,19 @@ class Run:
         }
         self._write_run_files(saved.get("first_step", self.start.step))
         self._open_outputs()
+
+    def _compare_with_chosen(self) -> None:
+        """Compares the checkpoint that is restored, which may not be the newest one, with the contract and the model."""
+        start, config = self.start, self.config
+        saved = model_dir.read_manifest(start.prefix)["contract"]
+        if start.case == startup.RESUME:
+            contract.check_resume(saved, self._contract(), config.model_dir)
+        startup.check_model_fits(start.prefix, self._model_weights, config.task)
+        self.start = dataclasses.replace(
+            start,
+            fresh_slots=saved["optimizer"] != config.optimizer,
+            notes=(*contract.adaptations(saved, self._contract()), *start.notes),
+        )
 
     def _write_run_files(self, first_step: int) -> None:
         directory = self.config.model_dir
@@ -247,15 +275,18 @@ class Run:
         console.say(f"{self.program} · TF {tf.__version__} · CPU · {config.task}: {data}")
         if start.case == startup.RESUME and self.already_done:
             return
-        name, place = os.path.basename(start.prefix or ""), self._place(start.examples_seen)
+        place = self._place(start.examples_seen)
         for note in start.notes:
             console.say(note)
         if start.case == startup.RESUME:
+            name = os.path.relpath(start.prefix, config.model_dir)
             console.say(f"resume at step {start.step} from {name} (verified, {start.age_secs:.0f} s old): {place}")
         elif start.case == startup.RESTORE_FROM:
             console.say(f"start from {start.prefix} at step {start.step} (verified): {place}")
         else:
             console.say(f"fresh start: no checkpoint in {config.model_dir}")
+        if self.frozen:
+            console.say(f"frozen by --freeze={config.freeze}: {', '.join(self._frozen_names)}")
         console.say(self._plan())
 
     def _place(self, examples_seen: int) -> str:
@@ -323,7 +354,7 @@ class Run:
         evaluated = self.best.last["global_step"] if self.best.last else -1
         due = start.case == startup.RESUME and start.evaluate
         at_target = start.case != startup.FRESH and self.schedule.at_target(start.step, start.examples_seen)
-        return (due or at_target) and evaluated < start.step
+        return (due or at_target) and (evaluated != start.step or self._best_found.lost)
 
     def first_save_due(self) -> bool:
         """Says whether the first state has to be saved: unless it comes from this very model_dir."""

@@ -2,7 +2,7 @@
 
 In this order:
 
-1. A valid checkpoint in model_dir → resume from the newest valid one.
+1. A valid checkpoint in model_dir, that in best_weights included → resume from the newest valid one.
 2. Checkpoint files, but none valid → refuse. Never start from 0 over somebody's run.
 3. No checkpoint and --restore_from → weights, optimizer and step from there; position too where the contract allows it.
 4. No checkpoint → fresh start.
@@ -35,7 +35,9 @@ class Start:
         it with `pipeline_start`, which is then `examples_seen` itself: a seek.
       pipeline_start: the position to build the pipeline with.
       evaluate: the state is to be evaluated, should that not have happened.
-      notes: lines for the user: what was skipped or adapted, and why.
+      fresh_slots: the checkpoint is another optimizer's: its weights and position are kept, the slots start anew.
+      damaged: (prefix, what is wrong) of each newer checkpoint that was passed over.
+      notes: lines for the user: what was adapted, and why.
       age_secs: seconds since the checkpoint was written, or None.
     """
 
@@ -46,6 +48,8 @@ class Start:
     restore_iterator: bool = False
     pipeline_start: int = 0
     evaluate: bool = False
+    fresh_slots: bool = False
+    damaged: tuple = ()
     notes: tuple = ()
     age_secs: Optional[float] = None
 
@@ -72,30 +76,42 @@ def choose_start(
     Raises:
       UserError: case 2; or `restore_from` holds no checkpoint.
     """
-    notes: List[str] = []
+    damaged = []
     lost = False
-    for step in model_dir.steps_on_disk(directory):
-        prefix = model_dir.prefix_of(directory, step)
+    for prefix in _on_disk(directory):
         problem = model_dir.problem_with(prefix)
         if problem is None:
-            return _from_checkpoint(RESUME, prefix, facts, seekable, notes)  # case 1
-        was_committed = os.path.exists(model_dir.manifest_path(prefix))
-        lost = lost or was_committed or step != first_step
-        if was_committed:
-            notes.append(f"skipped model.ckpt-{step}: {problem}")
-    if lost:  # case 2
+            return _from_checkpoint(RESUME, prefix, facts, seekable, damaged)  # case 1
+        unfinished = model_dir.is_unfinished(prefix)
+        lost = lost or not unfinished or model_dir.step_of(prefix) != first_step
+        if not unfinished:
+            damaged.append((prefix, problem))
+    if model_dir.is_foreign(directory):  # case 2
         raise UserError(
-            f"--model_dir={directory} holds checkpoint files, but none is whole ({'; '.join(notes) or 'no manifest'}); "
+            f"--model_dir={directory} holds checkpoints that this program has not written; they were left as they are: give "
+            "another --model_dir"
+        )
+    if lost:  # case 2
+        problems = "; ".join(f"{os.path.relpath(prefix, directory)}: {problem}" for prefix, problem in damaged)
+        raise UserError(
+            f"--model_dir={directory} holds checkpoint files, but none is whole ({problems or 'no manifest'}); "
             "restore one from a copy, or give another --model_dir"
         )
     if evaluated:  # case 2 too
         raise UserError(
-            f"--model_dir={directory} holds the metrics of a run, but none of its checkpoints; put them back, or start from its "
-            f"best with --restore_from={os.path.join(directory, model_dir.BEST_WEIGHTS)} and another --model_dir"
+            f"--model_dir={directory} holds the metrics of a run, but none of its checkpoints; put them back, or give another "
+            "--model_dir"
         )
     if restore_from:  # case 3
-        return _from_checkpoint(RESTORE_FROM, find_checkpoint(restore_from), facts, seekable, notes)
+        return _from_checkpoint(RESTORE_FROM, find_checkpoint(restore_from), facts, seekable)
     return Start(FRESH)  # case 4
+
+
+def _on_disk(directory: str) -> List[str]:
+    """Returns the prefixes of all checkpoints of a run, newest first; of one step, the last before the best."""
+    best = os.path.join(directory, model_dir.BEST_WEIGHTS)
+    found = [(step, is_last, folder) for folder, is_last in ((directory, True), (best, False)) for step in model_dir.steps_on_disk(folder)]
+    return [model_dir.prefix_of(folder, step) for step, _, folder in sorted(found, reverse=True)]
 
 
 def find_checkpoint(source: str) -> str:
@@ -145,7 +161,7 @@ def check_model_fits(prefix: str, weights: Sequence[tf.Variable], task: str) -> 
         )
 
 
-def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bool, notes: List[str]) -> Start:
+def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bool, damaged: Sequence[tuple] = ()) -> Start:
     manifest = model_dir.read_manifest(prefix)
     saved = manifest["pipeline"]
     start = Start(
@@ -154,54 +170,23 @@ def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bo
         step=manifest["step"],
         examples_seen=manifest["examples_seen"],
         evaluate=manifest["evaluate"],
-        notes=tuple(notes),
+        damaged=tuple(damaged),
         age_secs=max(0.0, time.time() - os.path.getmtime(model_dir.manifest_path(prefix))),
     )
     if contract.iterator_fits(saved, facts):
         return dataclasses.replace(start, restore_iterator=True, pipeline_start=saved["start"])
+    changed = ", ".join(
+        f"{name} was {saved[name]}, is {facts[name]}"
+        for name in ("batch_size", "version", "tensorflow")
+        if saved[name] != facts[name]
+    )
     if seekable and contract.position_carries_over(saved, facts):
-        changed = ", ".join(
-            f"{name} was {saved[name]}, is {facts[name]}"
-            for name in ("batch_size", "version", "tensorflow")
-            if saved[name] != facts[name]
-        )
         note = f"the pipeline changed ({changed}): seeking to example {start.examples_seen}"
-        return dataclasses.replace(start, pipeline_start=start.examples_seen, notes=(*notes, note))
+        return dataclasses.replace(start, pipeline_start=start.examples_seen, notes=(note,))
     if case == RESUME:
         raise UserError(
-            f"{prefix} was saved with another pipeline, and this one cannot seek to its position; "
-            "set the flags and TensorFlow back to what they were, or use --restore_from with another --model_dir"
+            f"{prefix} was saved with another pipeline ({changed or 'other data, seed or shuffle'}), and this one cannot seek to "
+            "its position; set the flags and TensorFlow back to what they were, or use --restore_from with another --model_dir"
         )
     note = "data, seed or shuffle differ from those of --restore_from: starting at the first example"
-    return dataclasses.replace(start, examples_seen=0, notes=(*notes, note))
-
-
-def heal(directory: str, start: Start, keep_checkpoint_max: int) -> List[str]:
-    """Acts on what `choose_start` found: moves damaged checkpoints aside, sweeps leftovers, mends the `checkpoint` file.
-
-    Args:
-      directory: the model_dir.
-      start: what was found.
-      keep_checkpoint_max: how many checkpoints that file may list; 0 for any number.
-
-    Returns:
-      Lines for the user.
-    """
-    lines = []
-    newest = start.step if start.case == RESUME else -1
-    for step in model_dir.steps_on_disk(directory):
-        prefix = model_dir.prefix_of(directory, step)
-        if step > newest and os.path.exists(model_dir.manifest_path(prefix)):
-            lines.append(f"model.ckpt-{step} moved to {model_dir.set_aside(prefix)}")
-    for step in model_dir.sweep(directory, newest):
-        lines.append(f"removed model.ckpt-{step}, a save that was not finished")
-    if start.case == RESUME:
-        model_dir.point_state_at(directory, start.prefix, keep_checkpoint_max)
-    else:
-        model_dir.forget_state(directory)
-    best = os.path.join(directory, model_dir.BEST_WEIGHTS)
-    best_prefix = model_dir.newest_valid(best)
-    if best_prefix:
-        model_dir.sweep(best, model_dir.step_of(best_prefix))
-        model_dir.point_state_at(best, best_prefix, 1)
-    return lines
+    return dataclasses.replace(start, examples_seen=0, notes=(note,))

@@ -79,10 +79,12 @@ def parse_flags():
 
 @pytest.fixture
 def fake_checkpoint():
-    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: looks like one; its prefix."""
+    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: looks like one, or like a save killed just before
+    its commit; its prefix."""
 
     def make(directory, step, committed=True, content="", **facts) -> str:
         prefix = model_dir.prefix_of(str(directory), step)
+        model_dir.begin_save(prefix)
         for name in ("index", "data-00000-of-00001"):
             with open(f"{prefix}.{name}", "w", encoding="utf-8") as file:
                 file.write(f"{content}{step} {name}".ljust(20)[:20])

@@ -42,6 +42,7 @@ GOOD = dict(model_dir="run", num_epochs=2)
         (dict(optimizer="adamw"), "--optimizer=adamw is not one of sgd, momentum, adam"),
         (dict(shuffle="all"), "--shuffle=all is not one of window, buffer, none"),
         (dict(best_mode="most"), "--best_mode=most is not one of"),
+        (dict(freeze="conv("), "--freeze=conv( is no regular expression"),
         (dict(regime="endless"), "--regime=endless is not one of short, normal, long"),
         (dict(batch_size="8"), "--batch_size='8' is not an integer"),
         (dict(batch_size=True), "--batch_size=True is not an integer"),

@@ -12,6 +12,7 @@ CONTRACT = {
     "keras": 2,
     "task": "digits",
     "optimizer": "adam",
+    "freeze": None,
     "order": {
         "shuffle": "window",
         "seed": 1,
@@ -33,7 +34,8 @@ def changed(*path_and_value):
 
 
 def test_same_contract_is_accepted():
-    contract.check_resume({"contract": CONTRACT}, copy.deepcopy(CONTRACT), "run1")
+    contract.check_resume(CONTRACT, copy.deepcopy(CONTRACT), "run1")
+    assert contract.adaptations(CONTRACT, copy.deepcopy(CONTRACT)) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,6 @@ def test_same_contract_is_accepted():
         (changed("program", "estimator"), "--model_dir=run1 belongs to lowlevel, this is estimator"),
         (changed("task", "iris"), "--task=iris, but this run was trained with digits"),
         (changed("keras", 3), "was written with Keras 2, this is Keras 3"),
-        (changed("optimizer", "sgd"), "--optimizer=sgd, but this run was trained with adam"),
         (changed("order", "seed", 2), "--seed=2, but this run was trained with 1"),
         (changed("order", "shuffle_window", 16), "--shuffle_window=16, but this run was trained with 8"),
         (changed("order", "shuffle_block", 2), "--shuffle_block=2, but this run was trained with 4"),
@@ -56,17 +57,38 @@ def test_same_contract_is_accepted():
 )
 def test_difference_is_named_with_old_and_new_value_and_the_way_out(now, line):
     with pytest.raises(UserError) as caught:
-        contract.check_resume({"contract": CONTRACT}, now, "run1")
+        contract.check_resume(CONTRACT, now, "run1")
     text = str(caught.value)
     assert line in text
     assert "\n" not in text
     assert "--model_dir" in text
 
 
-@pytest.mark.parametrize("run", [None, {}, {"contract": None}])
-def test_checkpoints_without_a_readable_run_file_are_refused(run):
-    with pytest.raises(UserError, match="no readable run.json"):
-        contract.check_resume(run, CONTRACT, "run1")
+@pytest.mark.parametrize(
+    "now, line",
+    [
+        (changed("optimizer", "sgd"), "--optimizer was adam, is sgd: weights, step and position are kept"),
+        (changed("freeze", "body"), "--freeze was not set, is body"),
+    ],
+)
+def test_difference_that_is_adapted_to_is_one_line(now, line):
+    contract.check_resume(CONTRACT, now, "run1")
+    lines = contract.adaptations(CONTRACT, now)
+    assert len(lines) == 1 and line in lines[0]
+
+
+@pytest.mark.parametrize(
+    "now, same",
+    [
+        (CONTRACT, True),
+        (changed("optimizer", "sgd"), True),
+        (changed("freeze", "body"), True),
+        (changed("order", "seed", 2), False),
+        (changed("program", "estimator"), False),
+    ],
+)
+def test_contracts_of_one_run(now, same):
+    assert contract.same_run(CONTRACT, now) is same
 
 
 FACTS = contract.pipeline_facts(CONTRACT["order"], 64, 0, 1)

@@ -1,5 +1,6 @@
 """The files of a model_dir: the commit, what counts as whole, what is swept, set aside and mended, and the lock."""
 
+import errno
 import json
 import os
 import shutil
@@ -75,33 +76,89 @@ def test_steps_on_disk_newest_first_with_unfinished_and_half_deleted_ones(tmp_pa
 def test_set_aside_moves_all_files_and_never_over_others(tmp_path, fake_checkpoint):
     for content in ("first", "second", "third"):
         prefix = fake_checkpoint(tmp_path, 5, content=content)
-        folder = model_dir.set_aside(prefix)
+        folder = model_dir.set_aside(prefix, str(tmp_path))
         assert model_dir.steps_on_disk(str(tmp_path)) == []
         with open(os.path.join(folder, "model.ckpt-5.index")) as file:
             assert content in file.read()
     assert len(files_in(tmp_path)) == 9
 
 
-def test_sweep_removes_what_kills_left_and_nothing_else(tmp_path, fake_checkpoint):
-    for step in (1, 2, 3):
+def test_set_aside_keeps_the_best_apart_from_the_last(tmp_path, fake_checkpoint):
+    (tmp_path / "best_weights").mkdir()
+    for directory in (tmp_path, tmp_path / "best_weights"):
+        model_dir.set_aside(fake_checkpoint(directory, 5), str(tmp_path))
+    assert model_dir.steps_on_disk(str(tmp_path / "damaged")) == [5]
+    assert model_dir.steps_on_disk(str(tmp_path / "damaged" / "best_weights")) == [5]
+
+
+def state_file(directory, *steps):
+    lines = [f'model_checkpoint_path: "model.ckpt-{steps[-1]}"']
+    lines += [f'all_model_checkpoint_paths: "model.ckpt-{step}"' for step in steps]
+    (directory / "checkpoint").write_text("\n".join(lines) + "\n")
+
+
+def test_remains_tell_what_a_kill_left_from_what_was_lost(tmp_path, fake_checkpoint):
+    for step in (1, 2, 3, 4):
         fake_checkpoint(tmp_path, step)
-    os.remove(tmp_path / "model.ckpt-1.data-00000-of-00001")  # killed while it was deleted
-    fake_checkpoint(tmp_path, 4, committed=False)  # killed before the commit
-    (tmp_path / "model.ckpt-5_temp").mkdir()
-    (tmp_path / "model.ckpt-5_temp" / "part").write_text("")
+    state_file(tmp_path, 1, 2, 3, 4)
+    os.remove(tmp_path / "model.ckpt-1.data-00000-of-00001")
+    os.remove(tmp_path / "model.ckpt-3.index")
+    os.remove(tmp_path / "model.ckpt-2.manifest.json")
+    fake_checkpoint(tmp_path, 5, committed=False)
+    (tmp_path / "model.ckpt-6_temp").mkdir()
+    # Of the two that lost a file, retention with 2 kept was to delete 1, not 3.
+    assert model_dir.remains(str(tmp_path), 4, keep_max=2) == {
+        6: None,
+        5: None,
+        3: "model.ckpt-3.index: No such file or directory",
+        2: "it has no manifest",
+        1: None,
+    }
+    assert model_dir.remains(str(tmp_path), 4, keep_max=0)[1] == "model.ckpt-1.data-00000-of-00001: No such file or directory"
+    state_file(tmp_path, 2, 3, 4)  # and it deletes only what it has listed
+    assert model_dir.remains(str(tmp_path), 4, keep_max=2)[1] == "model.ckpt-1.data-00000-of-00001: No such file or directory"
+
+
+def test_remains_do_not_tell_of_whole_ones_nor_of_other_files(tmp_path, fake_checkpoint):
+    for step in (1, 2):
+        fake_checkpoint(tmp_path, step)
     (tmp_path / "mine.txt").write_text("")
-    model_dir.sweep(str(tmp_path), 3)
-    assert model_dir.steps_on_disk(str(tmp_path)) == [3, 2]
-    assert len(files_in(tmp_path)) == 7
-    assert (tmp_path / "mine.txt").exists()
+    assert model_dir.remains(str(tmp_path), 2, keep_max=1) == {}
 
 
-def test_sweep_keeps_an_older_checkpoint_that_is_damaged_but_there(tmp_path, fake_checkpoint):
-    fake_checkpoint(tmp_path, 1)
-    fake_checkpoint(tmp_path, 2)
-    (tmp_path / "model.ckpt-1.index").write_text("damaged")
-    model_dir.sweep(str(tmp_path), 2)
-    assert model_dir.steps_on_disk(str(tmp_path)) == [2, 1]
+def test_remove_takes_all_of_one_checkpoint_and_nothing_else(tmp_path, fake_checkpoint):
+    fake_checkpoint(tmp_path, 10)
+    prefix = fake_checkpoint(tmp_path, 1, committed=False)
+    (tmp_path / "model.ckpt-1_temp").mkdir()
+    (tmp_path / "model.ckpt-1_temp" / "part").write_text("")
+    model_dir.remove(prefix)
+    assert model_dir.steps_on_disk(str(tmp_path)) == [10]
+    assert len(files_in(tmp_path)) == 3
+
+
+def test_a_checkpoint_that_lost_its_manifest_is_no_unfinished_save(tmp_path, fake_checkpoint):
+    killed, lost = (fake_checkpoint(tmp_path, step, committed=step == 2) for step in (1, 2))
+    assert model_dir.is_unfinished(killed) and not model_dir.is_unfinished(lost)
+    os.remove(model_dir.manifest_path(lost))
+    assert not model_dir.is_unfinished(lost)
+
+
+def test_copy_is_a_whole_checkpoint_of_the_same_files(tmp_path, fake_checkpoint):
+    prefix = fake_checkpoint(tmp_path, 5, metrics=None, evaluate=True)
+    copy = model_dir.copy_checkpoint(prefix, str(tmp_path / "best_weights"), metrics={"loss": 1.0})
+    assert model_dir.problem_with(copy) is None
+    first, second = model_dir.read_manifest(prefix), model_dir.read_manifest(copy)
+    assert second == {**first, "metrics": {"loss": 1.0}}
+
+
+@pytest.mark.parametrize("own", ["model.ckpt-5.manifest.json", "model.ckpt-5.manifest.json.tmp", "run.json", None])
+def test_plain_tensorflow_directory_is_told_by_what_it_has_not(own, tmp_path):
+    for name in ("ckpt-5.index", "ckpt-5.data-00000-of-00001", "checkpoint"):
+        (tmp_path / name).write_text("")
+    if own:
+        (tmp_path / own).write_text("")
+    assert model_dir.is_foreign(str(tmp_path)) is (own is None)
+    assert not model_dir.is_foreign(str(tmp_path / "none"))
 
 
 def test_remove_orphaned_manifests(tmp_path, fake_checkpoint):
@@ -114,7 +171,21 @@ def test_remove_orphaned_manifests(tmp_path, fake_checkpoint):
     assert len(files_in(tmp_path)) == 3
 
 
-@pytest.mark.parametrize("text", [None, "", 'model_checkpoint_path: "mod', "\xff"])
+GOOD_STATE = 'model_checkpoint_path: "model.ckpt-10"\nall_model_checkpoint_paths: "model.ckpt-10"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        'model_checkpoint_path: "mod',
+        "\xff",
+        GOOD_STATE + 'all_model_checkpoint_timestamqs: 1.5\n',
+        GOOD_STATE.replace('paths: "', 'paths: "/elsewhere/'),
+        '{"a": 1}',
+    ],
+)
 def test_state_file_that_is_missing_or_cut_is_mended(tmp_path, fake_checkpoint, text):
     prefixes = [fake_checkpoint(tmp_path, step) for step in (5, 10)]
     if text is not None:
@@ -214,7 +285,7 @@ def test_lock_excludes_a_second_process_and_is_free_once_the_first_is_gone(tmp_p
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(UserError, match=f"is in use by process {holder.pid} on "):
+        with pytest.raises(UserError, match=rf"is in use by process {holder.pid} on \S+ since \d{{4}}-\d\d-\d\d "):
             model_dir.Lock(str(tmp_path))
     finally:
         holder.kill()
@@ -226,6 +297,33 @@ def test_lock_excludes_a_second_process_and_is_free_once_the_first_is_gone(tmp_p
     again = model_dir.Lock(str(tmp_path))
     assert (again.left_behind["step"], again.left_behind["running"]) == (9, False)
     again.release()
+
+
+def test_lock_that_was_taken_and_not_used_tells_how_far_the_last_one_had_come(tmp_path):
+    lock = model_dir.Lock(str(tmp_path))
+    lock.note(7)
+    lock.release()
+    model_dir.Lock(str(tmp_path)).release()
+    again = model_dir.Lock(str(tmp_path))
+    assert (again.left_behind["step"], again.left_behind["running"]) == (7, True)
+    again.release()
+
+
+def test_lock_of_a_dead_process_of_another_host_is_no_obstacle(tmp_path):
+    text = json.dumps({"pid": 1, "host": "another", "since": "2020-01-01 00:00:00", "step": 7, "running": True})
+    (tmp_path / ".lock").write_text(text)
+    lock = model_dir.Lock(str(tmp_path))
+    assert lock.left_behind["step"] == 7
+    lock.release()
+
+
+def test_file_system_without_locks_is_refused(tmp_path, monkeypatch):
+    def flock(*unused):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(model_dir.fcntl, "flock", flock)
+    with pytest.raises(UserError, match="no file can be locked there .No locks available."):
+        model_dir.Lock(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7"])
