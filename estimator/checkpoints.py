@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator import inputs
 from midepoch import model_dir
 from midepoch.run import Run
-from midepoch.stopping import Stopping
+from midepoch.stopping import EVALUATION, SAVE, STEP, Stopping
 
 
 class CommittingSaver(tf.compat.v1.train.Saver):
@@ -133,10 +133,12 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.compat.v1.train.SessionRunArgs:
+        self._step_began = time.monotonic()
         return tf.compat.v1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         run, results = self._run, run_values.results
+        self._stopping.took(STEP, time.monotonic() - self._step_began)
         before, self.step, self.examples_seen = self.examples_seen, self.step + 1, int(results["examples_seen"])
         loss = float(results["loss"])
         run.check_loss(self.step, loss)
@@ -188,10 +190,10 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
     Args:
       run: the run.
       hook: whose counters say where the run stands.
-      evaluate: from a checkpoint prefix to its metrics.
+      evaluate: from a checkpoint prefix to its metrics, or None if the run is to stop before they are known.
     """
 
-    def __init__(self, run: Run, hook: SaveOnTheGrid, evaluate: Callable[[str], Dict[str, Any]]):
+    def __init__(self, run: Run, hook: SaveOnTheGrid, evaluate: Callable[[str], Optional[Dict[str, Any]]]):
         self._run = run
         self._hook = hook
         self._evaluate = evaluate
@@ -212,7 +214,16 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         run, best = self._run, self._run.best
         step, examples_seen = global_step_value, self._hook.examples_seen
         # An Estimator evaluates a checkpoint, in a graph of its own, and draws its metrics into TensorBoard itself.
-        metrics = run.as_record(self._evaluate(model_dir.prefix_of(run.config.model_dir, step)), step, examples_seen)
+        # If the run is to stop, it is left to the next start, which knows from the manifest that it is due.
+        if run.stopping.leaves_evaluation(step, EVALUATION, SAVE):
+            return
+        began = time.monotonic()
+        means = self._evaluate(model_dir.prefix_of(run.config.model_dir, step))
+        if means is None:
+            run.stopping.leaves_evaluation(step)
+            return
+        run.stopping.took(EVALUATION, time.monotonic() - began)
+        metrics = run.as_record(means, step, examples_seen)
         run.before_save()
         previous, improved = best.value, best.beaten_by(metrics)
         if improved:

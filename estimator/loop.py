@@ -18,7 +18,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
     Args:
       config: what to train; see `TrainConfig`.
       task: a task object, instead of the one that `config.task` names.
-      stopping: decides whether to stop; by default, SIGTERM and SIGINT do.
+      stopping: decides whether to stop; by default, signals and --max_run_secs do.
 
     Returns:
       How the run ended.
@@ -26,7 +26,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
     Raises:
       UserError: bad input, or a failure that only the user can mend; its text is one line.
     """
-    with stopping or Stopping() as stopping, open_run("estimator", config, task) as run:
+    with stopping or Stopping() as stopping, open_run("estimator", config, task, stopping) as run:
         start = run.start
         if run.already_done:
             return run.result(start.step, start.examples_seen, None)
@@ -36,7 +36,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
         if not hook.is_over():  # Estimator takes the end of the data, and a full disk, for the end of the training
             raise input_ended()
-        return run.result(hook.step, hook.examples_seen, stopping.signal_name)
+        return run.result(hook.step, hook.examples_seen, stopping.reason)
 
 
 def run_config(config: TrainConfig) -> tf.estimator.RunConfig:

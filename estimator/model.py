@@ -1,6 +1,6 @@
 """The model: a `model_fn` that builds the graph of a train step or of an eval step."""
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import tensorflow as tf
 
@@ -76,9 +76,32 @@ def per_example(name: str, values: tf.Tensor) -> tf.Tensor:
     return values
 
 
-def evaluate(estimator: tf.estimator.Estimator, run: Run, prefix: str) -> dict:
-    """Returns loss and metrics of a checkpoint over the evaluation examples, {name: float32}, each a mean per example."""
-    metrics = estimator.evaluate(inputs.eval_input(run), checkpoint_path=prefix)
+class _Left(Exception):
+    """An evaluation was left because the run is to stop."""
+
+
+class _LeaveOnStop(tf.compat.v1.train.SessionRunHook):
+    """Leaves an evaluation by an exception: on a mere `request_stop` Estimator would draw metrics of half the examples."""
+
+    def __init__(self, run: Run):
+        self._run = run
+
+    def before_run(self, run_context: Any) -> None:
+        if self._run.stopping.now():
+            raise _Left
+
+
+def evaluate(estimator: tf.estimator.Estimator, run: Run, prefix: str) -> Optional[dict]:
+    """Evaluates a checkpoint.
+
+    Returns:
+      Loss and metrics over the evaluation examples, {name: float32}, each a mean per example; None if the run is to stop
+      before they are all seen.
+    """
+    try:
+        metrics = estimator.evaluate(inputs.eval_input(run), hooks=[_LeaveOnStop(run)], checkpoint_path=prefix)
+    except _Left:
+        return None
     metrics["loss"] = metrics.pop(MEAN_LOSS)
     del metrics["global_step"]
     return metrics

@@ -7,13 +7,13 @@ from midepoch import cli
 from midepoch.errors import UserError
 
 
-def train(config):
+def train(config, stopping=None):
     """Trains as the config says; imports TensorFlow only now, so that a mistyped flag is answered at once."""
     cli.quiet_tensorflow()
     require_estimator()
     from estimator import loop
 
-    return loop.train_and_evaluate(config)
+    return loop.train_and_evaluate(config, stopping=stopping)
 
 
 def require_estimator() -> None:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from lowlevel.model import Model
 from midepoch import model_dir
 from midepoch.run import Run
+from midepoch.stopping import EVALUATION, SAVE
 
 
 class Checkpoints:
@@ -87,10 +88,21 @@ class Checkpoints:
         self._run.report_saved(step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self) -> None:
-        """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far."""
+        """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far.
+
+        If the run is to stop, the evaluation is left to the next start, which knows from the manifest that it is due.
+        """
         run, best = self._run, self._run.best
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
-        metrics = run.as_record(self._model.evaluate(), step, examples_seen)
+        if run.stopping.leaves_evaluation(step, EVALUATION, SAVE):
+            return
+        began = time.monotonic()
+        means = self._model.evaluate()
+        if means is None:
+            run.stopping.leaves_evaluation(step)
+            return
+        run.stopping.took(EVALUATION, time.monotonic() - began)
+        metrics = run.as_record(means, step, examples_seen)
         run.before_save()
         run.draw_evaluation(metrics)
         previous, improved = best.value, best.beaten_by(metrics)

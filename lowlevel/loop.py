@@ -7,7 +7,7 @@ from lowlevel.checkpoints import Checkpoints
 from lowlevel.model import Model
 from midepoch.config import TrainConfig
 from midepoch.run import Result, open_run
-from midepoch.stopping import Stopping
+from midepoch.stopping import STEP, Stopping
 
 # A call of many steps comes back after about this long, so that signals and the clock are heard.
 _CALL_SECS = 0.5
@@ -19,7 +19,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
     Args:
       config: what to train; see `TrainConfig`.
       task: a task object, instead of the one that `config.task` names.
-      stopping: decides whether to stop; by default, SIGTERM and SIGINT do.
+      stopping: decides whether to stop; by default, signals and --max_run_secs do.
 
     Returns:
       How the run ended.
@@ -27,7 +27,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
     Raises:
       UserError: bad input, or a failure that only the user can mend; its text is one line.
     """
-    with stopping or Stopping() as stopping, open_run("lowlevel", config, task) as run:
+    with stopping or Stopping() as stopping, open_run("lowlevel", config, task, stopping) as run:
         start = run.start
         if run.already_done:
             return run.result(start.step, start.examples_seen, None)
@@ -45,8 +45,10 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
             limit = run.schedule.next_limit(step, examples_seen)
             began = time.monotonic()
             losses, example_ids, batch_sizes = model.train(limit._replace(step=min(limit.step, step + steps_per_call)))
+            secs = time.monotonic() - began
+            stopping.took(STEP, secs)
             if len(losses) == steps_per_call:
-                steps_per_call = _adapted(steps_per_call, time.monotonic() - began)
+                steps_per_call = _adapted(steps_per_call, secs)
             for loss, batch_size in zip(losses, batch_sizes):
                 before, step, examples_seen = examples_seen, step + 1, examples_seen + int(batch_size)
                 run.check_loss(step, float(loss))
@@ -61,7 +63,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
                     checkpoints.evaluate_and_keep_best()
         if saved_step != step:
             checkpoints.save_last(evaluate=False)
-        return run.result(step, examples_seen, stopping.signal_name)
+        return run.result(step, examples_seen, stopping.reason)
 
 
 def _adapted(steps_per_call: int, secs: float) -> int:

@@ -1,6 +1,6 @@
 """The model: train step and eval step as `tf.function`, many steps a call."""
 
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
@@ -92,10 +92,17 @@ class Model:
         outputs = self._task.call(self.model, features, False, step_seed(self._run.config.seed, self.global_step))
         return {"loss": self._task.loss(labels, outputs), **self._task.metrics(labels, outputs)}
 
-    def evaluate(self) -> Dict[str, Any]:
-        """Returns loss and metrics over the evaluation examples, {name: float32}, each a mean per example."""
+    def evaluate(self) -> Optional[Dict[str, Any]]:
+        """Evaluates.
+
+        Returns:
+          Loss and metrics over the evaluation examples, {name: float32}, each a mean per example; None if the run is to stop
+          before they are all seen.
+        """
         means: Dict[str, tf.keras.metrics.Mean] = {}
         for features, labels in inputs.eval_input(self._run):
+            if self._run.stopping.now():
+                return None
             for name, values in self._eval_step(features, labels).items():
                 means.setdefault(name, tf.keras.metrics.Mean()).update_state(values)
         return {name: mean.result().numpy() for name, mean in means.items()}

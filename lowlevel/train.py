@@ -6,12 +6,12 @@ It is short because everything that trains is in `loop.py`, where a notebook can
 from midepoch import cli
 
 
-def train(config):
+def train(config, stopping=None):
     """Trains as the config says; imports TensorFlow only now, so that a mistyped flag is answered at once."""
     cli.quiet_tensorflow()
     from lowlevel import loop
 
-    return loop.train_and_evaluate(config)
+    return loop.train_and_evaluate(config, stopping=stopping)
 
 
 def main() -> None:

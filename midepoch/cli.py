@@ -10,6 +10,7 @@ from absl import app, flags, logging
 
 from midepoch import config as config_lib
 from midepoch.errors import UserError, one_line
+from midepoch.stopping import Stopping
 
 EXIT_FINISHED = 0
 EXIT_FAILED = 1
@@ -47,17 +48,21 @@ def _stderr_discarded() -> Iterator[None]:
         os.close(nowhere)
 
 
-def run(main: Callable[[config_lib.TrainConfig], Any]) -> None:
+def run(main: Callable[[config_lib.TrainConfig, Stopping], Any]) -> None:
     """Parses the flags, calls `main`, and exits.
 
     Args:
-      main: takes the config and returns a `Result`.
+      main: takes the config and what hears signals, and returns a `Result`.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until training hears it, as Ctrl-C
+    stopping = Stopping().__enter__()  # never left: signals are heard, and the time is counted, from here on
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a terminal that has no → shows a ?
     config_lib.define_flags()
-    app.run(lambda unused_argv: sys.exit(_exit_code(main)), flags_parser=_parse_flags)
+    try:
+        app.run(lambda unused_argv: sys.exit(_exit_code(lambda config: main(config, stopping))), flags_parser=_parse_flags)
+    finally:
+        for number in Stopping.SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # all is saved and said: one more signal must not change the exit code
 
 
 def _fail(line: str) -> int:
@@ -80,8 +85,9 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         result = main(config_lib.from_flags())
     except UserError as error:
         return _fail(str(error))
-    except KeyboardInterrupt:
-        print("stopped before training began, nothing lost; run the same command to continue (exit 75)", flush=True)
+    except KeyboardInterrupt as error:
+        by = f" by {error}" if str(error) else ""
+        print(f"stopped before training began{by}, nothing lost; run the same command to continue (exit 75)", flush=True)
         return EXIT_STOPPED
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""

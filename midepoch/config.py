@@ -12,6 +12,7 @@ from typing import Any, Optional, Sequence
 from absl import flags
 
 from midepoch.errors import UserError
+from midepoch.stopping import check_max_run_secs
 
 _KINDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
 
@@ -120,6 +121,10 @@ class TrainConfig:
         None, str, "Sets the save, keep and evaluate flags that are not given, for a run of that length.",
         choices=tuple(REGIMES),
     )
+    max_run_secs: Optional[str] = _flag(
+        None, str, "Stop in time to have everything saved this many seconds after the process started, and exit with 75. `auto`: "
+        "when the Slurm job ends, by its SLURM_JOB_END_TIME. Unset: no limit.",
+    )
     restore_from: Optional[str] = _flag(
         None, str, "Where a new run starts from: a model_dir, its best_weights, or a checkpoint path. Only read. "
         "Has no effect once model_dir holds a checkpoint.",
@@ -136,6 +141,7 @@ class TrainConfig:
             raise UserError("--model_dir is not set; give the directory of this run, such as --model_dir=run1")
         if self.freeze is not None:
             _check_pattern("freeze", self.freeze)
+        check_max_run_secs(self.max_run_secs)
         _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=True)
         _check_exclusive(self, ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs"))
         _check_exclusive(self, ("eval_every_epochs", "eval_every_steps"))

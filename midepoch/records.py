@@ -100,7 +100,7 @@ def _matching(pattern: str) -> tuple:
     return tuple(sorted(path for path in glob.glob(pattern) if os.path.isfile(path)))
 
 
-def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
+def build_index(paths: tuple, by_offset: bool = True, check_stop: Callable[[], None] = lambda: None) -> RecordIndex:
     """Indexes TFRecord files and proves their frames whole.
 
     The index of more than `REMEMBER_BYTES` is remembered (`index_cache`) until size or time of a file changes.
@@ -108,6 +108,7 @@ def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
     Args:
       paths: file names, in the order that numbers the examples.
       by_offset: whether records are to be read by their offsets, which compressed files do not have.
+      check_stop: called now and then; raises if the run is to stop.
 
     Raises:
       UserError: a file is not a TFRecord file, is cut short, is compressed in a way that does not do here, or (files of up to
@@ -119,7 +120,12 @@ def build_index(paths: tuple, by_offset: bool = True) -> RecordIndex:
         total_bytes = sum(stat.st_size for stat in stats)
         verify, remember = total_bytes <= VERIFY_BYTES, total_bytes > REMEMBER_BYTES
         _check_compression([path for path, stat in zip(paths, stats) if stat.st_size], by_offset)
-        with console.progress_bar(total_bytes * (1 + verify), "indexing") as advance:
+        with console.progress_bar(total_bytes * (1 + verify), "indexing") as show:
+
+            def advance(num_bytes: int) -> None:
+                show(num_bytes)
+                check_stop()
+
             offsets = tuple(_offsets(path, stat, verify, remember, advance) for path, stat in zip(paths, stats))
     except OSError as error:
         raise UserError(f"cannot read {error.filename or 'the data'}: {error.strerror}") from error

@@ -21,6 +21,7 @@ from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
 from midepoch.own_dataset import OwnDataset
 from midepoch.schedule import Schedule
+from midepoch.stopping import SAVE, Stopping
 from midepoch.summaries import EventWriter
 from midepoch.task import Task, check_task, has_own_dataset, load_task
 
@@ -29,7 +30,7 @@ class Result(NamedTuple):
     """How a run ended.
 
     Attributes:
-      finished: whether the target is reached; if not, it was stopped with everything saved.
+      finished: whether the target is reached and evaluated; if not, it was stopped with everything saved.
       step: the global step.
       examples_seen: training examples used so far.
       metrics: of the last evaluation, or None if there was none.
@@ -50,12 +51,14 @@ class Run:
       program: "estimator" or "lowlevel".
       config: what the user wants.
       task: the task.
+      stopping: says when to stop.
 
     Attributes:
       program: its name.
       given_config: the config as it was given.
       config: the resolved config.
       task: the task.
+      stopping: says when to stop, and takes how long things took.
       inputs: training input: `dataset(start)` gives the batches.
       indexes: of the training and the evaluation files; empty if the task brings its own dataset.
       schedule: when to save, evaluate, log and end.
@@ -65,19 +68,20 @@ class Run:
       frozen: places in `model.variables` of the variables that --freeze names; set by `check`.
     """
 
-    def __init__(self, program: str, config: TrainConfig, task: Any):
+    def __init__(self, program: str, config: TrainConfig, task: Any, stopping: Stopping):
         self.program = program
         self.given_config = config
         self.config = config = config.resolved()
         self.task = task
+        self.stopping = stopping
         own = has_own_dataset(task)
         self.indexes = ()
         if own:
             self.inputs = OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
         else:
-            index = records.build_index(_files(task, config, "train_files"), by_offset=config.shuffle != "buffer")
-            eval_index = records.build_index(_files(task, config, "eval_files"), by_offset=False)
+            index = records.build_index(_files(task, config, "train_files"), config.shuffle != "buffer", stopping.check)
+            eval_index = records.build_index(_files(task, config, "eval_files"), False, stopping.check)
             self.indexes = (index, eval_index)
             self.num_eval_examples = eval_index.num_records
             self.inputs = stream.ExampleStream(index, config, task.parse)
@@ -186,6 +190,7 @@ class Run:
         )
         if self.start.prefix:
             self._compare_with_chosen()
+            self.stopping.expect(model_dir.read_manifest(self.start.prefix).get("longest_secs", {}))
         self._best_found = healing.look_at_best(directory, self.best)
         self.already_done = (
             self.start.case == startup.RESUME
@@ -436,11 +441,13 @@ class Run:
             "contract": self._contract(),
             "pipeline": self.pipeline_facts(self.start.pipeline_start),
             "metrics": metrics,
+            "longest_secs": self.stopping.longest_secs(),
         }
 
     def report_saved(self, step: int, secs: float) -> None:
         """Takes the time a save took."""
         self.last_save_at = time.monotonic()
+        self.stopping.took(SAVE, secs)
         self._events.scalars(step, {"save_secs": secs})
         self._events.flush()
         self._lock.note(step)
@@ -489,11 +496,18 @@ class Run:
         Args:
           step: the global step it ended at.
           examples_seen: the position there.
-          reason: name of the signal that stopped it, or None.
+          reason: what stopped it, or None.
+
+        Raises:
+          UserError: the time limit was so short that this process has done nothing.
         """
-        finished = self.schedule.at_target(step, examples_seen)
+        evaluated = self.best.last is not None and self.best.last["global_step"] >= step
+        finished = self.schedule.at_target(step, examples_seen) and evaluated
         if not self.already_done:
             self.close(step)
+        if self.stopping.out_of_time and not finished:
+            if step == self.start.step and self.evaluation_due() == self._evaluation_was_due:
+                raise self.stopping.too_short()
         total = self.target_steps()
         if self.already_done:
             console.say(f"already done: {step}/{total} steps, nothing to do; raise --num_epochs or --train_steps to go on")
@@ -539,13 +553,16 @@ def _explained(task: str, what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> Iterator[Run]:
+def open_run(
+    program: str, config: TrainConfig, task: Optional[Any] = None, stopping: Optional[Stopping] = None
+) -> Iterator[Run]:
     """Checks everything, locks the model_dir, decides where to start, and gives the run to the program.
 
     Args:
       program: "estimator" or "lowlevel".
       config: what the user wants.
       task: a task object, or None to load the one that the config names.
+      stopping: says when to stop; None for one that hears no signals.
 
     Yields:
       The run. If its `already_done` is set there is nothing to do.
@@ -553,16 +570,22 @@ def open_run(program: str, config: TrainConfig, task: Optional[Any] = None) -> I
     Raises:
       UserError: as `Run.check`, `model_dir.Lock` and `startup.choose_start`; nothing has been written then. Or a data file
         turned out to be damaged in mid-training; nothing is saved after that.
+      StoppedBeforeTraining: a signal came in the meantime.
     """
+    stopping = stopping or Stopping()
+    stopping.set_limit(config.max_run_secs)
+    stopping.check()  # importing TensorFlow has taken seconds
     randomness.make_deterministic(config.seed)
     if task is None:
         task = load_task(config.task)
     else:
         check_task(task, config.task)
     model_dir.prepare(config.model_dir)
-    run = Run(program, config, task)
+    run = Run(program, config, task, stopping)
     with checksums.damage_explained(run.indexes):
+        stopping.check()
         run.check()
+        stopping.check()
         lock = model_dir.Lock(config.model_dir)
         try:
             run.open(lock)
