@@ -1,11 +1,12 @@
 """Input: an iterator in a graph is a resource; as a SAVEABLE_OBJECT the Saver writes its place with the weights."""
 
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Tuple, Union
 
 import tensorflow as tf
 
 from midepoch.errors import UserError, one_line
 from midepoch.run import Run
+from midepoch.saved import SavedCheckpoint
 
 # Names in the checkpoint, of the iterator and of the counter; and names of the tensors that the hook fetches.
 ITERATOR = "iterator"
@@ -87,6 +88,6 @@ def next_batch(features: Any, labels: Any, info: dict, examples_seen: tf.Variabl
     return features, labels
 
 
-def eval_input(run: Run) -> Callable[[], tf.data.Dataset]:
+def eval_input(run: Union[Run, SavedCheckpoint]) -> Callable[[], tf.data.Dataset]:
     """Returns the input_fn for one pass over the evaluation batches, (features, labels)."""
     return run.eval_dataset

@@ -5,6 +5,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator.checkpoints import EvaluateAndKeepBest, SaveOnTheGrid
+from estimator.export import export_best
 from estimator.inputs import train_input
 from estimator.model import evaluate, make_model_fn
 from midepoch.config import TrainConfig
@@ -36,6 +37,8 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
         if not hook.is_over():  # Estimator takes the end of the data, and a full disk, for the end of the training
             raise input_ended()
+        if run.export_due(hook.step, hook.examples_seen):
+            export_best(run, hook.step, estimator)
         return run.result(hook.step, hook.examples_seen, stopping.reason)
 
 

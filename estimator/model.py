@@ -1,22 +1,24 @@
 """The model: a `model_fn` that builds the graph of a train step or of an eval step."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Iterator, Optional, Union
 
 import tensorflow as tf
 
 from estimator import inputs
 from estimator.checkpoints import CommittingSaver
-from midepoch import freezing
+from midepoch import freezing, serving
 from midepoch.errors import UserError
 from midepoch.optimizers import create_slots, make_optimizer
 from midepoch.run import Run
+from midepoch.saved import SavedCheckpoint
+from midepoch.serving import named_outputs
 from midepoch.task import step_seed
 
 # Estimator keeps the name `loss` for its own mean of batch means; ours is a mean per example, as every other metric.
 MEAN_LOSS = "loss_per_example"
 
 
-def make_model_fn(run: Run) -> Callable[..., Any]:
+def make_model_fn(run: Union[Run, SavedCheckpoint]) -> Callable[..., Any]:
     """Returns the model_fn of a run's task."""
     task, seed = run.task, run.config.seed
 
@@ -25,6 +27,8 @@ def make_model_fn(run: Run) -> Callable[..., Any]:
         model = task.model(seed)
         if mode == tf.estimator.ModeKeys.TRAIN:
             return train_step(model, features, labels, config)
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return predict_step(model, features)
         return eval_step(model, features, labels)
 
     def train_step(model: tf.keras.Model, features: Any, labels: Any, run_config: Any) -> tf.estimator.EstimatorSpec:
@@ -60,6 +64,12 @@ def make_model_fn(run: Run) -> Callable[..., Any]:
             means[name].update_state(per_example(name, values))
         return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.EVAL, loss=tf.reduce_mean(losses), eval_metric_ops=means)
 
+    def predict_step(model: tf.keras.Model, features: Any) -> tf.estimator.EstimatorSpec:
+        outputs = task.call(model, features, False, step_seed(seed, tf.compat.v1.train.get_global_step()))
+        named = named_outputs(outputs, run.config.task)
+        served = {serving.SIGNATURE: tf.estimator.export.PredictOutput(named)}
+        return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.PREDICT, predictions=named, export_outputs=served)
+
     return model_fn
 
 
@@ -83,7 +93,7 @@ class _Left(Exception):
 class _LeaveOnStop(tf.compat.v1.train.SessionRunHook):
     """Leaves an evaluation by an exception: on a mere `request_stop` Estimator would draw metrics of half the examples."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Union[Run, SavedCheckpoint]):
         self._run = run
 
     def before_run(self, run_context: Any) -> None:
@@ -91,7 +101,7 @@ class _LeaveOnStop(tf.compat.v1.train.SessionRunHook):
             raise _Left
 
 
-def evaluate(estimator: tf.estimator.Estimator, run: Run, prefix: str) -> Optional[dict]:
+def evaluate(estimator: tf.estimator.Estimator, run: Union[Run, SavedCheckpoint], prefix: str) -> Optional[Dict[str, Any]]:
     """Evaluates a checkpoint.
 
     Returns:
@@ -105,3 +115,8 @@ def evaluate(estimator: tf.estimator.Estimator, run: Run, prefix: str) -> Option
     metrics["loss"] = metrics.pop(MEAN_LOSS)
     del metrics["global_step"]
     return metrics
+
+
+def predict(estimator: tf.estimator.Estimator, run: SavedCheckpoint, prefix: str) -> Iterator[Dict[str, Any]]:
+    """Yields the outputs of a checkpoint over the evaluation examples, {name: array [B, ...]} for each batch."""
+    return estimator.predict(inputs.eval_input(run), checkpoint_path=prefix, yield_single_examples=False)

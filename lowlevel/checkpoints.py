@@ -112,3 +112,15 @@ class Checkpoints:
         best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)
         run.resume_clock(step, examples_seen)
+
+
+def restore_weights(model: Model, prefix: str) -> None:
+    """Restores the weights and the step of a checkpoint, without what only training needs.
+
+    Args:
+      model: a model, training or not.
+      prefix: the checkpoint.
+    """
+    status = tf.train.Checkpoint(model=model.model, step=model.global_step).restore(prefix)
+    status.assert_existing_objects_matched()
+    status.expect_partial()  # optimizer, position and iterator are left out on purpose

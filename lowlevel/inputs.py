@@ -1,10 +1,11 @@
 """Input: an eager iterator is an object like a variable; whoever tracks it in a Checkpoint saves its place."""
 
-from typing import Any, Iterator, Tuple
+from typing import Any, Iterator, Tuple, Union
 
 import tensorflow as tf
 
 from midepoch.run import Run
+from midepoch.saved import SavedCheckpoint
 
 
 def train_input(run: Run) -> Iterator:
@@ -36,6 +37,6 @@ def next_batch(iterator: Iterator, examples_seen: tf.Variable) -> Tuple[Any, Any
     return features, labels, info
 
 
-def eval_input(run: Run) -> tf.data.Dataset:
+def eval_input(run: Union[Run, SavedCheckpoint]) -> tf.data.Dataset:
     """Returns one pass over the evaluation batches, (features, labels)."""
     return run.eval_dataset()

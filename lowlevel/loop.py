@@ -4,6 +4,7 @@ import time
 from typing import Any, Optional
 
 from lowlevel.checkpoints import Checkpoints
+from lowlevel.export import export_best
 from lowlevel.model import Model
 from midepoch.config import TrainConfig
 from midepoch.run import Result, open_run
@@ -63,6 +64,8 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
                     checkpoints.evaluate_and_keep_best()
         if saved_step != step:
             checkpoints.save_last(evaluate=False)
+        if run.export_due(step, examples_seen):
+            export_best(run, step)
         return run.result(step, examples_seen, stopping.reason)
 
 

@@ -1,6 +1,6 @@
 """The model: train step and eval step as `tf.function`, many steps a call."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, Optional, Union
 
 import tensorflow as tf
 
@@ -8,34 +8,43 @@ from lowlevel import inputs
 from midepoch import freezing
 from midepoch.optimizers import create_slots, make_optimizer
 from midepoch.run import Run
+from midepoch.saved import SavedCheckpoint
 from midepoch.schedule import Limit
+from midepoch.serving import named_outputs
 from midepoch.task import step_seed
 
 
 class Model:
     """Model, optimizer, counters and input of a run, and the functions that work on them.
 
+    Args:
+      run: the run, or a checkpoint opened to be read.
+      training: False for evaluating, predicting and exporting only: without optimizer, position and training input.
+
     Attributes:
       model: the task's Keras model.
-      optimizer: the Keras optimizer.
       global_step: int64 [], steps done.
+      optimizer: the Keras optimizer.
       examples_seen: int64 [], the position of the next batch.
       iterator: the training input.
     """
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Union[Run, SavedCheckpoint], training: bool = True):
         self._run = run
         self._task = run.task
         self.model = run.task.model(run.config.seed)
-        self.optimizer = make_optimizer(run.config.optimizer, run.config.learning_rate)
         self.global_step = tf.Variable(run.start.step, dtype=tf.int64, trainable=False, name="global_step")
+        self._eval_step = tf.function(self.eval_step, reduce_retracing=True)
+        self._predict_step = tf.function(self.predict_step, reduce_retracing=True)
+        if not training:
+            return
+        self.optimizer = make_optimizer(run.config.optimizer, run.config.learning_rate)
         self.examples_seen = tf.Variable(run.start.examples_seen, dtype=tf.int64, trainable=False, name="examples_seen")
         self.iterator = inputs.train_input(run)
         create_slots(self.optimizer, self.model.trainable_variables)  # a restore needs every variable to exist
         self._train_steps = tf.function(self.train_steps).get_concrete_function(
             tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64)
         )
-        self._eval_step = tf.function(self.eval_step, reduce_retracing=True)
 
     def train_step(self) -> tuple:
         """Trains on one batch.
@@ -92,6 +101,11 @@ class Model:
         outputs = self._task.call(self.model, features, False, step_seed(self._run.config.seed, self.global_step))
         return {"loss": self._task.loss(labels, outputs), **self._task.metrics(labels, outputs)}
 
+    def predict_step(self, features: Any) -> Dict[str, tf.Tensor]:
+        """Returns the outputs of the task's `call` by name, [B, ...] each."""
+        outputs = self._task.call(self.model, features, False, step_seed(self._run.config.seed, self.global_step))
+        return named_outputs(outputs, self._run.config.task)
+
     def evaluate(self) -> Optional[Dict[str, Any]]:
         """Evaluates.
 
@@ -106,3 +120,8 @@ class Model:
             for name, values in self._eval_step(features, labels).items():
                 means.setdefault(name, tf.keras.metrics.Mean()).update_state(values)
         return {name: mean.result().numpy() for name, mean in means.items()}
+
+    def predict(self) -> Iterator[Dict[str, Any]]:
+        """Yields the outputs over the evaluation examples, {name: array [B, ...]} for each batch."""
+        for features, _ in inputs.eval_input(self._run):
+            yield {name: values.numpy() for name, values in self._predict_step(features).items()}

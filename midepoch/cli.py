@@ -1,10 +1,11 @@
 """The command line of both programs: flags in, one call, an exit code out, and one line for every error."""
 
 import contextlib
+import json
 import os
 import signal
 import sys
-from typing import Any, Callable, Iterator, List
+from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from absl import app, flags, logging
 
@@ -48,18 +49,38 @@ def _stderr_discarded() -> Iterator[None]:
         os.close(nowhere)
 
 
-def run(main: Callable[[config_lib.TrainConfig, Stopping], Any]) -> None:
-    """Parses the flags, calls `main`, and exits.
+def print_json(values: Iterable[Any]) -> None:
+    """Prints each value as a line of JSON on standard output, until whoever reads there has seen enough."""
+    try:
+        for value in values:
+            print(json.dumps(value, ensure_ascii=False), flush=True)
+    except BrokenPipeError:  # `| head`: no failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's own last flush must not fail again
+
+
+def run(
+    train: Callable[[config_lib.TrainConfig, Stopping], Any], readers: Dict[str, Callable[[config_lib.TrainConfig], Any]]
+) -> None:
+    """Parses the flags, calls what belongs to `--mode`, and exits.
 
     Args:
-      main: takes the config and what hears signals, and returns a `Result`.
+      train: takes the config and what hears signals, and returns a `Result`.
+      readers: from each other mode to a function that takes the config, and only reads.
     """
     stopping = Stopping().__enter__()  # never left: signals are heard, and the time is counted, from here on
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a terminal that has no → shows a ?
     config_lib.define_flags()
+
+    def call(config: config_lib.TrainConfig) -> Any:
+        if config.mode == "train":
+            return train(config, stopping)
+        for number in Stopping.SIGNALS:
+            signal.signal(number, signal.default_int_handler)  # what only reads may be interrupted anywhere
+        return readers[config.mode](config)
+
     try:
-        app.run(lambda unused_argv: sys.exit(_exit_code(lambda config: main(config, stopping))), flags_parser=_parse_flags)
+        app.run(lambda unused_argv: sys.exit(_exit_code(call)), flags_parser=_parse_flags)
     finally:
         for number in Stopping.SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # all is saved and said: one more signal must not change the exit code
@@ -86,6 +107,9 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
     except UserError as error:
         return _fail(str(error))
     except KeyboardInterrupt as error:
+        if flags.FLAGS.mode != "train":
+            print("stopped, nothing was written; run the same command again (exit 75)", file=sys.stderr, flush=True)
+            return EXIT_STOPPED
         by = f" by {error}" if str(error) else ""
         print(f"stopped before training began{by}, nothing lost; run the same command to continue (exit 75)", flush=True)
         return EXIT_STOPPED
@@ -98,4 +122,4 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
             raise  # a bug, or user code that fails in mid-training: the traceback says where
         return _fail(f"TensorFlow failed: {one_line(error)}; no checkpoint was saved after that; those before it are good")
-    return EXIT_FINISHED if result.finished else EXIT_STOPPED
+    return EXIT_FINISHED if result is None or result.finished else EXIT_STOPPED

@@ -56,6 +56,14 @@ class TrainConfig:
     model_dir: Optional[str] = _flag(
         None, str, "Directory of this run (required). If it holds a checkpoint, training goes on from it."
     )
+    mode: str = _flag(
+        "train", str, "`evaluate` prints the metrics of a checkpoint as a line of JSON, `predict` a line for each evaluation "
+        "example. Both only read model_dir, and take the flags left at their defaults from its run.json.",
+        choices=("train", "evaluate", "predict"),
+    )
+    checkpoint: Optional[str] = _flag(
+        None, str, "With --mode=evaluate and predict: `latest`, `best`, or a checkpoint path. Unset: latest."
+    )
     task: str = _flag("digits", str, "`digits`, `mnist`, or your own class as `my_pkg.my_module:MyTask`.")
     train_files: Optional[str] = _flag(None, str, "Glob of training TFRecord files. Unset: the task's own files.")
     eval_files: Optional[str] = _flag(None, str, "Glob of evaluation TFRecord files. Unset: the task's own files.")
@@ -129,6 +137,9 @@ class TrainConfig:
         None, str, "Where a new run starts from: a model_dir, its best_weights, or a checkpoint path. Only read. "
         "Has no effect once model_dir holds a checkpoint.",
     )
+    export: bool = _flag(
+        True, bool, "At the end, write the best weights as a SavedModel, export/<timestamp>. A run is not finished before."
+    )
     log_every_steps: int = _flag(100, int, "A line on the terminal and a point in TensorBoard that often.", minimum=1)
     record_examples: bool = _flag(
         False, bool, "Write examples.jsonl: the example ids of every step, a line each."
@@ -142,7 +153,13 @@ class TrainConfig:
         if self.freeze is not None:
             _check_pattern("freeze", self.freeze)
         check_max_run_secs(self.max_run_secs)
-        _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=True)
+        training = self.mode == "train"
+        if training and self.checkpoint is not None:
+            raise UserError(
+                f"--checkpoint={self.checkpoint} is for --mode=evaluate and predict; training goes on from the newest checkpoint, "
+                "and a new run starts from another one's with --restore_from"
+            )
+        _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=training)
         _check_exclusive(self, ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs"))
         _check_exclusive(self, ("eval_every_epochs", "eval_every_steps"))
 

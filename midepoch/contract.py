@@ -96,6 +96,21 @@ def check_restore_from(saved: Dict[str, Any], contract: Dict[str, Any], source: 
     _check_program(saved, contract, f"--restore_from={source}", "give a checkpoint of this program")
 
 
+def check_program(saved: Dict[str, Any], program: str, keras: int, where: str) -> None:
+    """Makes sure that a checkpoint can be read by this program.
+
+    Args:
+      saved: the contract in its manifest.
+      program: "estimator" or "lowlevel".
+      keras: the Keras that is installed, its major version.
+      where: flag and value that named the checkpoint, for the error line.
+
+    Raises:
+      UserError: it cannot.
+    """
+    _check_program(saved, {"program": program, "keras": keras}, where, "give one of this program")
+
+
 def _check_program(saved: Dict[str, Any], contract: Dict[str, Any], where: str, otherwise: str) -> None:
     if saved["program"] != contract["program"]:
         raise UserError(

@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from midepoch import best as best_lib
 from midepoch import config as config_lib
-from midepoch import checksums, console, contract, freezing, healing, model_dir, randomness, records, startup, stream
+from midepoch import checksums, console, contract, exports, freezing, healing, model_dir, randomness, records, serving, startup
+from midepoch import stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
@@ -35,6 +36,7 @@ class Result(NamedTuple):
       examples_seen: training examples used so far.
       metrics: of the last evaluation, or None if there was none.
       best_metrics: of the best one, or None.
+      export: the folder of the SavedModel, or None if there is none of this end of the run.
     """
 
     finished: bool
@@ -42,6 +44,7 @@ class Result(NamedTuple):
     examples_seen: int
     metrics: Optional[Dict[str, Any]]
     best_metrics: Optional[Dict[str, Any]]
+    export: Optional[str] = None
 
 
 class Run:
@@ -80,8 +83,8 @@ class Run:
             self.inputs = OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
         else:
-            index = records.build_index(_files(task, config, "train_files"), config.shuffle != "buffer", stopping.check)
-            eval_index = records.build_index(_files(task, config, "eval_files"), False, stopping.check)
+            index = records.build_index(files_of(task, config, "train_files"), config.shuffle != "buffer", stopping.check)
+            eval_index = records.build_index(files_of(task, config, "eval_files"), False, stopping.check)
             self.indexes = (index, eval_index)
             self.num_eval_examples = eval_index.num_records
             self.inputs = stream.ExampleStream(index, config, task.parse)
@@ -142,6 +145,8 @@ class Run:
         if self.best.metric not in metrics:
             known = ", ".join(sorted(metrics))
             raise UserError(f"--best_metric={self.best.metric} is no metric of task {config.task}; give one of {known}")
+        if config.export:
+            serving.check(self.task, config.task, model, config.seed, self.eval_dataset())
 
     def _metric_names(self, model: tf.keras.Model) -> List[str]:
         batch = next(iter(self.eval_dataset()), None)
@@ -197,8 +202,11 @@ class Run:
             and self.schedule.at_target(self.start.step, self.start.examples_seen)
             and self._best_found.mended
             and not self.evaluation_due()
+            and not self.export_due(self.start.step, self.start.examples_seen)
         )
         self._announce()
+        for line in exports.sweep(directory):
+            console.say(line)
         if self.already_done:
             return
         self.start, lines = healing.heal(directory, self.start, config.keep_checkpoint_max)
@@ -341,6 +349,10 @@ class Run:
             return self.task.eval_dataset(self.config.batch_size)
         return stream.eval_dataset(self.indexes[1].paths, self.config.batch_size, self.task.parse)
 
+    def signatures(self) -> serving.Signatures:
+        """Returns what the run's SavedModel takes."""
+        return serving.Signatures(self.task, self.config.task, self.eval_dataset())
+
     @property
     def eval_directory(self) -> str:
         """Where TensorBoard finds the evaluation curves."""
@@ -368,6 +380,11 @@ class Run:
     def save_due(self, step: int, examples_before: int, examples_seen: int) -> bool:
         """Says whether a checkpoint is due after `step`."""
         return self.schedule.save(step, examples_before, examples_seen, time.monotonic() - self.last_save_at)
+
+    def export_due(self, step: int, examples_seen: int) -> bool:
+        """Says whether the run is at its target and has not been exported there."""
+        at_target = self.schedule.at_target(step, examples_seen)
+        return self.config.export and at_target and exports.exported_at(self.config.model_dir) != step
 
     # Reports.
 
@@ -485,6 +502,33 @@ class Run:
                 text += f", best stays {self.best.value:.4f} of step {self.best.step}"
         console.say(f"eval  {where}   {text}")
 
+    def weights_to_export(self) -> str:
+        """Returns the prefix of the best checkpoint; where that is gone, of the last one, and says so."""
+        prefix = model_dir.newest_valid(self.best_directory)
+        if prefix and model_dir.step_of(prefix) == self.best.step:
+            return prefix
+        last = model_dir.newest_valid(self.config.model_dir)
+        missing = "no weights were ever the best" if self.best.step is None else f"the best weights, of step {self.best.step}, are gone"
+        console.say(f"{missing}: exporting the last ones, of step {model_dir.step_of(last)}")
+        return last
+
+    def export_note(self, prefix: str, step: int) -> Dict[str, Any]:
+        """Returns what an export says of itself.
+
+        Args:
+          prefix: the checkpoint whose weights it has.
+          step: the global step at which the run has ended.
+        """
+        weights_step = model_dir.step_of(prefix)
+        evaluated = [metrics for metrics in (self.best.best, self.best.last) if metrics and metrics["global_step"] == weights_step]
+        return {
+            "weights": "best" if os.path.dirname(prefix) == self.best_directory else "last",
+            "weights_step": weights_step,
+            "run_step": int(step),
+            "task": self.config.task,
+            "metrics": evaluated[0] if evaluated else None,
+        }
+
     def resume_clock(self, step: int, examples_seen: int) -> None:
         """To be called when training goes on after something else, so that the speed shown is that of training."""
         if self._progress:
@@ -515,17 +559,26 @@ class Run:
             best, history = "", self._history
             if self.best.value is not None:
                 best = f" · best {self.best.metric} {self.best.value:.4f} at step {self.best.step}"
+            export = f" · {exports.newest(self.config.model_dir)}" if self.config.export else ""
             console.say(
-                f"done {step}/{total}{best} · {console.count(history['starts'], 'start')}, "
+                f"done {step}/{total}{best}{export} · {console.count(history['starts'], 'start')}, "
                 f"{console.count(history['kills'], 'kill')}, {console.count(history['steps_done_again'], 'step')} done again"
             )
         else:
             by = f" by {reason}" if reason else ""
             console.say(f"stopped at {step}/{total}{by}, nothing lost; run the same command to continue (exit 75)")
-        return Result(finished, step, examples_seen, self.best.last, self.best.best)
+        export = None
+        if finished and exports.exported_at(self.config.model_dir) == step:
+            export = os.path.join(self.config.model_dir, exports.newest(self.config.model_dir))
+        return Result(finished, step, examples_seen, self.best.last, self.best.best, export)
 
 
-def _files(task: Any, config: TrainConfig, flag: str) -> tuple:
+def files_of(task: Any, config: TrainConfig, flag: str) -> tuple:
+    """Returns the files that "train_files" or "eval_files" names, by the flag or else by the task.
+
+    Raises:
+      UserError: neither does, or nothing matches.
+    """
     pattern = getattr(config, flag) or getattr(task, flag, None)
     if not pattern:
         raise UserError(f"--{flag} is not set, and task {config.task} has no files of its own; give a glob")
@@ -572,6 +625,8 @@ def open_run(
         turned out to be damaged in mid-training; nothing is saved after that.
       StoppedBeforeTraining: a signal came in the meantime.
     """
+    if config.mode != "train":
+        raise UserError(f"--mode={config.mode}, but this call trains; call {config.mode}() of {program}/evaluate.py, or leave it out")
     stopping = stopping or Stopping()
     stopping.set_limit(config.max_run_secs)
     stopping.check()  # importing TensorFlow has taken seconds

@@ -114,8 +114,8 @@ def _on_disk(directory: str) -> List[str]:
     return [model_dir.prefix_of(folder, step) for step, _, folder in sorted(found, reverse=True)]
 
 
-def find_checkpoint(source: str) -> str:
-    """Returns the prefix of the checkpoint that --restore_from names: a model_dir, its best_weights, or a path.
+def find_checkpoint(source: str, flag: str = "restore_from") -> str:
+    """Returns the prefix of the checkpoint that a flag names: a model_dir, its best_weights, or a path.
 
     Raises:
       UserError: there is none, or it is not whole.
@@ -126,16 +126,16 @@ def find_checkpoint(source: str) -> str:
         prefix = model_dir.newest_valid(source)
         if prefix is None:
             raise UserError(
-                f"--restore_from={source} holds no valid checkpoint; give a model_dir, its best_weights, or a path"
+                f"--{flag}={source} holds no valid checkpoint; give a model_dir, its best_weights, or a path"
             )
         return prefix
     if not os.path.exists(prefix + ".index"):
         raise UserError(
-            f"--restore_from={source} is no checkpoint; give a model_dir, its best_weights, or model.ckpt-<step>"
+            f"--{flag}={source} is no checkpoint; give a model_dir, its best_weights, or model.ckpt-<step>"
         )
     problem = model_dir.problem_with(prefix)
     if problem:
-        raise UserError(f"--restore_from={source} cannot be used: {problem}; give another checkpoint")
+        raise UserError(f"--{flag}={source} cannot be used: {problem}; give another checkpoint")
     return prefix
 
 

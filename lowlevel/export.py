@@ -1,0 +1,47 @@
+"""Export: the best weights as a SavedModel, whose signatures are traced functions."""
+
+from typing import Any, Dict
+
+import tensorflow as tf
+
+from lowlevel.checkpoints import restore_weights
+from lowlevel.model import Model
+from midepoch import exports, serving
+from midepoch.run import Run
+
+
+def export_best(run: Run, step: int) -> None:
+    """Writes the best weights of a finished run as `export/<timestamp>` in its model_dir.
+
+    Args:
+      run: the run.
+      step: the global step at which it has ended.
+    """
+    prefix = run.weights_to_export()
+    model = Model(run, training=False)
+    restore_weights(model, prefix)
+    # A signature's function finds its variables only if the object that is saved holds them; Keras 3 wraps each in one of its own.
+    servable = tf.Module()
+    servable.variables_served = [w if isinstance(w, tf.Variable) else w.value for w in model.model.weights] + [model.global_step]
+    temporary = exports.begin(run.config.model_dir)
+    written = exports.timestamped(temporary)
+    tf.saved_model.save(servable, written, signatures=serving_signatures(run, model))
+    exports.commit(written, run.export_note(prefix, step))
+
+
+def serving_signatures(run: Run, model: Model) -> Dict[str, Any]:
+    """Returns the SavedModel's signatures, {name: concrete function}; `serving.py` says what they take and give."""
+    signatures = run.signatures()
+
+    def serve_features(**inputs: tf.Tensor) -> Dict[str, tf.Tensor]:
+        return model.predict_step(signatures.features(inputs))
+
+    def serve_examples(examples: tf.Tensor) -> Dict[str, tf.Tensor]:
+        features, _ = run.task.parse(examples)
+        return model.predict_step(features)
+
+    served = {serving.SIGNATURE: tf.function(serve_features, autograph=False).get_concrete_function(**signatures.inputs)}
+    if signatures.takes_records:
+        examples = tf.TensorSpec([None], tf.string, name=serving.EXAMPLES)
+        served[serving.EXAMPLES_SIGNATURE] = tf.function(serve_examples, autograph=False).get_concrete_function(examples)
+    return served
