@@ -29,7 +29,7 @@ from midepoch.config import TrainConfig
 from midepoch.records import RecordIndex
 
 # Counted up when a change of the pipeline makes old iterator states unusable (positions stay valid for ever).
-PIPELINE_VERSION = 1
+PIPELINE_VERSION = 2
 
 _ROUNDS = 8
 _READ_BYTES = 256 * 1024
@@ -197,7 +197,12 @@ class ExampleStream:
         return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _windowed(self, start: int) -> tf.data.Dataset:
-        """Blocks are read, gathered into windows, permuted, and cut into batches; every stage is a plain cursor."""
+        """Blocks are read, gathered into windows, permuted, and cut into batches; every stage is a plain cursor.
+
+        A window is a matrix whose rows are batches, since a stage that handles rows costs a fraction of one that handles
+        records. Where a batch may lie across windows, each of them holds a piece of it: a row filled up with −1. Every
+        batch then consists of the same number of rows, as many of them empty as need be.
+        """
         config = self._config
         shuffle = config.shuffle == "window"
         # File order needs no window; reading it in the same blocks keeps one pipeline for both.
@@ -206,62 +211,79 @@ class ExampleStream:
         start_epoch, start_in_epoch = divmod(start, num_records)
         start_window, start_in_window = divmod(start_in_epoch, order.window)
         first = start_epoch * order.num_windows + start_window  # windows are counted through all epochs
-        # Where no batch can lie across two windows, a window is a matrix of batches: cut several times faster than by record.
         aligned = order.num_windows == 1 or (order.window % batch_size == 0 and start_in_window % batch_size == 0)
+        rows_per_batch = 1 if aligned else (batch_size + order.window - 2) // order.window + 1  # windows a batch can meet
 
         def blocks(window) -> tf.Tensor:
             listed = order.window_blocks(window // order.num_windows, window % order.num_windows)
             return tf.pad(listed, [[0, order.blocks_per_window - tf.size(listed)]], constant_values=-1)
 
-        def permute(window, records):
+        def permute(window, records) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             # tf.equal, since in an Estimator's graph `==` between tensors asks whether they are the same object.
             epoch, in_epoch = window // order.num_windows, window % order.num_windows
             ids, places = order.window_order(epoch, in_epoch)
-            skip = tf.where(tf.equal(window, first), tf.constant(start_in_window, tf.int64), tf.constant(0, tf.int64))
-            position = epoch * num_records + in_epoch * order.window + skip
-            ids = ids[skip:]
-            positions = position + tf.range(tf.size(ids, out_type=tf.int64))
-            serialized = tf.gather(tf.reshape(records, [-1]), places[skip:])
-            # Fill up the epoch's last batch, so that the next epoch starts with a batch of its own.
-            left = tf.where(tf.equal(epoch, start_epoch), tf.constant(num_records - start_in_epoch, tf.int64), num_records)
-            fill = [[0, tf.where(tf.equal(in_epoch, order.num_windows - 1), -left % batch_size, 0)]]
-            filled = (
-                tf.pad(positions, fill, constant_values=-1),
-                tf.pad(ids, fill, constant_values=-1),
-                tf.concat([serialized, tf.fill([fill[0][1]], "")], axis=0),
-            )
-            return tf.nest.map_structure(lambda part: tf.reshape(part, [-1, batch_size]), filled) if aligned else filled
+            zero = tf.constant(0, tf.int64)
+            skip = tf.where(tf.equal(window, first), tf.constant(start_in_window, tf.int64), zero)
+            # Where in the epoch its batches begin.
+            first_batch = tf.where(tf.equal(epoch, start_epoch), tf.constant(start_in_epoch, tf.int64), zero)
+            begin = in_epoch * order.window + skip  # in the epoch
+            positions = epoch * num_records + tf.range(begin, in_epoch * order.window + tf.size(ids, out_type=tf.int64))
+            # Each block as read ends with an empty record: what fills a row up.
+            empty = tf.constant(order.block, tf.int64)
+            numbers = tf.stack([positions, ids[skip:], (places + places // order.block)[skip:]])
+            lead = (begin - first_batch) % batch_size
+            trail = -(lead + tf.size(positions, out_type=tf.int64)) % batch_size
+            rows = tf.reshape(tf.pad(numbers, [[0, 0], [lead, trail]], constant_values=-1), [3, -1, batch_size])
+            if rows_per_batch > 1:
+                earlier = in_epoch - (begin - lead) // order.window  # windows that hold pieces of the first row's batch
+                goes_on = tf.logical_and(trail > 0, in_epoch < order.num_windows - 1)
+                rows = _with_empty_rows(rows, rows_per_batch, earlier, goes_on)
+            positions, ids, places = tf.unstack(rows)
+            return positions, ids, tf.gather(tf.reshape(records, [-1]), tf.where(places < 0, empty, places))
 
         def parse_batch(positions, ids, serialized) -> Batch:
-            real = tf.math.count_nonzero(positions >= 0)
-            ids, serialized = ids[:real], serialized[:real]
-            features, labels = self._parse(serialized)
-            return features, labels, {"position": positions[0], "example_ids": ids}
+            real = ids >= 0
+            features, labels = self._parse(tf.boolean_mask(serialized, real))
+            info = {"position": tf.boolean_mask(positions, real)[0], "example_ids": tf.boolean_mask(ids, real)}
+            return features, labels, info
 
-        read_block = self._block_reader(order)
-        windows = (
+        rows = (
             tf.data.Dataset.range(first, 2**62)
             .map(blocks)
             .unbatch()
-            .flat_map(read_block)
-            .padded_batch(order.blocks_per_window, [order.block])
+            .flat_map(self._block_reader(order))
+            .padded_batch(order.blocks_per_window, [order.block + 1])
             .enumerate(first)
             .map(permute)
             .prefetch(1)
+            .unbatch()
         )
-        batches = windows.unbatch() if aligned else windows.unbatch().batch(batch_size)
+        batches = rows if rows_per_batch == 1 else rows.batch(rows_per_batch)
         return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _block_reader(self, order: WindowOrder) -> Callable[[tf.Tensor], tf.data.Dataset]:
-        """Returns a function from a block's number, or -1 for none, to a dataset of one element: its records, string [K]."""
-        block_files, block_offsets = self.index.locate(np.arange(order.num_blocks) * order.block)
+        """Returns a function from a block's number, or -1 for none, to a dataset of one element: its records, string [K].
+
+        What it needs to know of the files is in the graph: 8 bytes for each block, a third of a megabyte for 10 million
+        records in blocks of 256, and the names of the files.
+        """
+        first_ids = np.arange(order.num_blocks) * order.block
+        files, offsets = self.index.locate(first_ids)
+        last_files, _ = self.index.locate(np.minimum(first_ids + order.block, order.num_records) - 1)
+        files_per_block = int((last_files - files).max()) + 1
+        # One number says both file and offset: the offset in all files, one after another.
+        file_starts = np.concatenate([[0], np.cumsum(self.index.file_bytes)[:-1]]).astype(np.int64)
+        block_starts, file_starts = tf.constant(file_starts[files] + offsets), tf.constant(file_starts)
+        all_paths = tf.constant(self.index.paths)
         mean_block_bytes = sum(self.index.file_bytes) // order.num_blocks
         buffer_bytes = min(max(mean_block_bytes, 4096), _READ_BYTES)
 
         def read(block) -> tf.data.Dataset:
             # The reader starts at the block's offset and goes on into the next files, where the block does.
-            paths = tf.constant(self.index.paths)[tf.gather(block_files, block) :]
-            offsets = tf.pad([tf.gather(block_offsets, block)], [[0, tf.size(paths) - 1]])
+            start = tf.gather(block_starts, block)
+            file = tf.searchsorted(file_starts, start[tf.newaxis], side="right")[0] - 1
+            paths = all_paths[file : file + files_per_block]
+            offsets = tf.pad([start - tf.gather(file_starts, file)], [[0, tf.size(paths) - 1]])
             reader = tf.raw_ops.TFRecordDatasetV2(
                 filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
             )
@@ -277,6 +299,27 @@ class ExampleStream:
 
         every_window_is_full = order.num_blocks % order.blocks_per_window == 0
         return read if every_window_is_full else read_or_nothing
+
+
+def _with_empty_rows(rows: tf.Tensor, rows_per_batch: int, earlier: tf.Tensor, goes_on: tf.Tensor) -> tf.Tensor:
+    """Gives every batch the same number of rows, counted through all windows.
+
+    Args:
+      rows: int64 [3, R, B], a window's; the first may be the end, or the middle, of a batch, the last the beginning of one.
+      rows_per_batch: how many rows each batch is to have.
+      earlier: int64 [], rows that earlier windows gave to the batch of the first row.
+      goes_on: bool [], whether the next window adds to the batch of the last row.
+
+    Returns:
+      int64 [3, *, B]: each row, followed by the empty ones, all −1, of its batch.
+    """
+    empty = rows_per_batch - 1
+    padded = tf.pad(rows[:, :, tf.newaxis], [[0, 0], [0, 0], [0, empty], [0, 0]], constant_values=-1)
+    padded = tf.reshape(padded, [3, -1, rows.shape[-1]])
+    padded = tf.concat([padded[:, :1], padded[:, 1 + earlier :]], axis=1)
+    only_one = tf.equal(tf.shape(rows)[1], 1)
+    left_out = tf.where(goes_on, empty - tf.where(only_one, earlier, tf.zeros_like(earlier)), tf.zeros_like(earlier))
+    return padded[:, : tf.shape(padded, tf.int64)[1] - left_out]
 
 
 def eval_dataset(paths: tuple, batch_size: int, parse: ParseFn) -> tf.data.Dataset:
