@@ -1,6 +1,7 @@
 """The checksums of records, read by TensorFlow's own reader; and what lies behind its errors in mid-training."""
 
 import contextlib
+import os
 import re
 from typing import Any, Callable, Iterator, Sequence
 
@@ -15,11 +16,8 @@ _READ_BYTES = 1024 * 1024
 
 def read(paths: Sequence[str]) -> tf.data.Dataset:
     """Returns the records of files, one after another; string []. The files are plain, or all compressed in one way."""
-    return tf.data.TFRecordDataset(list(paths), compression_type=_compression(paths), buffer_size=_READ_BYTES)
-
-
-def _compression(paths: Sequence[str]) -> str:
-    return next(filter(None, map(frames.compression, paths)), "")
+    not_empty = next(filter(os.path.getsize, paths), paths[0])
+    return tf.data.TFRecordDataset(list(paths), compression_type=frames.compression(not_empty), buffer_size=_READ_BYTES)
 
 
 def wrong_records(

@@ -111,8 +111,8 @@ def build_index(paths: tuple, by_offset: bool = True, check_stop: Callable[[], N
       check_stop: called now and then; raises if the run is to stop.
 
     Raises:
-      UserError: a file is not a TFRecord file, is cut short, is compressed in a way that does not do here, or (files of up to
-        `VERIFY_BYTES` in all) holds a record whose checksum is wrong; the line names file, record number and byte offset.
+      UserError: a file is not a TFRecord file, is cut short, is compressed in a way that does not do here, or (files of up
+        to `VERIFY_BYTES` in all) holds a record whose checksum is wrong; the line names file, record number and byte offset.
     """
     began = time.monotonic()
     try:
@@ -221,7 +221,8 @@ def _print_files(paths: Sequence[str], verify: bool) -> int:
             print(f"{path}: record {damage.record} at byte {damage.offset}: {damage.why}", flush=True)
         print(f"{path}: {console.count(len(offsets), 'record')}, {size} bytes", flush=True)
         num_records, num_bytes, num_damages = num_records + len(offsets), num_bytes + size, num_damages + len(damages)
-    what = "damaged" if num_damages else "every checksum is right" if verify else "frames whole, checksums not read (--verify)"
+    whole = "every checksum is right" if verify else "frames whole, checksums not read (--verify)"
+    what = "damaged" if num_damages else whole
     print(f"{console.count(len(paths), 'file')}: {console.count(num_records, 'record')}, {num_bytes} bytes; {what}")
     return 1 if num_damages else 0
 

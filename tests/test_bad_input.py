@@ -1,5 +1,6 @@
 """Bad input to both programs: one clear line, exit code 1, nothing written, nothing of the user's touched."""
 
+import gzip
 import hashlib
 import importlib
 import os
@@ -167,6 +168,13 @@ def test_damaged_data(refuse, place, kind, harm, line):
         content[20] ^= 1
     path.write_bytes(bytes(content))
     refuse(line)
+
+
+@pytest.mark.parametrize("shuffle", ["window", "none"])
+def test_compressed_data(refuse, place, shuffle):
+    path = place / "data" / "train-0.tfrecord"
+    (place / "data" / "some.gz").write_bytes(gzip.compress(path.read_bytes()))
+    refuse("data/some.gz is GZIP-compressed", train_files="data/some.gz", shuffle=shuffle)
 
 
 def test_empty_data(refuse, place):

@@ -48,3 +48,25 @@ def test_progress_measures_since_the_last_look_and_leaves_out_pauses():
 def test_progress_without_time_passed():
     progress = console.Progress(10, 500, clock=lambda: 1.0)
     assert progress.rates(20, 1000) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bar_shows_on_a_terminal_after_a_second_and_goes_away(monkeypatch, terminal):
+    class Out(io.StringIO):
+        isatty = lambda self: terminal
+
+    now, out = [100.0], Out()
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    monkeypatch.setattr("sys.stderr", out)
+    with console.bytes_bar(2000, "indexing") as advance:
+        now[0] += 0.9
+        advance(500)
+        assert out.getvalue() == ""
+        now[0] += 0.9
+        advance(500)
+        shown = out.getvalue()
+    if terminal:
+        assert "indexing:  50%" in shown
+        assert out.getvalue().splitlines()[-1].strip() == ""
+    else:
+        assert out.getvalue() == ""
