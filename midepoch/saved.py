@@ -137,7 +137,9 @@ def open_checkpoint(program: str, config: TrainConfig, task: Optional[Any] = Non
     with tempfile.TemporaryDirectory() as scratch:
         prefix = _copy_of(config, scratch)
         saved_contract = model_dir.read_manifest(prefix)["contract"]
-        contract.check_program(saved_contract, program, int(keras.__version__.split(".")[0]), f"--model_dir={config.model_dir}")
+        path_given = config.checkpoint not in (None, "latest", "best")
+        where = f"--checkpoint={config.checkpoint}" if path_given else f"--model_dir={config.model_dir}"
+        contract.check_program(saved_contract, program, int(keras.__version__.split(".")[0]), where)
         saved = SavedCheckpoint(dataclasses.replace(run_config, model_dir=scratch), task, prefix)
         with checksums.damage_explained(saved.indexes):
             saved.check()
@@ -166,7 +168,10 @@ def _copy_of(config: TrainConfig, scratch: str) -> str:
     """Copies the checkpoint that a config names; returns the prefix of the verified copy."""
     name, directory = config.checkpoint or "latest", config.model_dir
     if name not in ("latest", "best"):
-        return _copied(startup.find_checkpoint(name, "checkpoint"), scratch)
+        copy = _copied(startup.find_checkpoint(name, "checkpoint"), scratch)
+        if copy is None:
+            raise UserError(f"--checkpoint={name} was deleted while it was read; give another one")
+        return copy
     searched = directory if name == "latest" else os.path.join(directory, model_dir.BEST_WEIGHTS)
     steps = model_dir.steps_on_disk(searched)
     while True:

@@ -51,6 +51,7 @@ def tiny_config(tiny_files, tmp_path):
             shuffle_block=4,
             save_checkpoints_steps=1,
             keep_checkpoint_max=0,
+            export=False,
             **tiny_files._asdict(),
         )
         if not {"train_steps", "num_epochs"} & set(fields):

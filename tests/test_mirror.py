@@ -19,6 +19,9 @@ _TENSOR_NAME = "hooks find tensors of the graph by name; in lowlevel the train s
 # (file, name) → why the other program has no such name. Sides: where the name stands.
 EXCEPTIONS = {
     "estimator": {
+        ("export.py", "serving_input_receiver_fn"): "an Estimator builds the graph itself, from inputs made by a function",
+        ("export.py", "receiver_fn"): "the same",
+        ("evaluate.py", "scratch_estimator"): "an Estimator writes its evaluations into its model_dir, so it gets a scratch one",
         ("train.py", "require_estimator"): "only this program needs a TensorFlow that has tf.estimator",
         ("loop.py", "run_config"): "RunConfig is Estimator's own; the other loop reads TrainConfig directly",
         ("model.py", "MEAN_LOSS"): "Estimator keeps the metric name `loss` for its own mean of batch means",
@@ -49,6 +52,11 @@ EXCEPTIONS = {
         "the graph does",
         ("model.py", "train_steps"): "many steps in one call; an Estimator makes one session call a step",
         ("model.py", "train"): "the same",
+        ("export.py", "serving_signatures"): "the counterpart of serving_input_receiver_fn: traced functions",
+        ("export.py", "serve_features"): "the same",
+        ("export.py", "serve_examples"): "the same",
+        ("evaluate.py", "restored_model"): "an Estimator takes a checkpoint path in evaluate, predict and export_saved_model",
+        ("checkpoints.py", "restore_weights"): "the same",
         ("checkpoints.py", "Checkpoints"): "the counterpart of the three classes in estimator/checkpoints.py",
         ("checkpoints.py", "commit"): "a CheckpointManager takes a callback; the Saver's steps are written out in save_and_commit",
     },

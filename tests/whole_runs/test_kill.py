@@ -26,6 +26,7 @@ def command(program, directory):
     flags = dict(
         model_dir=directory, num_epochs=EPOCHS, batch_size=BATCH_SIZE, shuffle_window=600, shuffle_block=50,
         save_checkpoints_steps=25, eval_every_epochs=3, keep_checkpoint_max=2, log_every_steps=10, record_examples=True, seed=5,
+        export=False,
     )
     return [sys.executable, "-m", f"{program}.train", *(f"--{name}={value}" for name, value in flags.items())]
 

@@ -1,0 +1,411 @@
+"""What a trained model is for: its SavedModel, `--mode=evaluate` and `--mode=predict`; and a kill in the middle of an export."""
+
+import concurrent.futures
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from midepoch import cli, exports, model_dir
+from midepoch.config import TrainConfig
+from midepoch.errors import UserError
+from tests import tiny_task
+from tests.conftest import REPOSITORY
+from tests.whole_runs import runs
+
+EPOCHS = 2
+LAST_STEP = EPOCHS * runs.STEPS_PER_EPOCH
+
+
+class ByName(runs.SmallWithBatchNorm):
+    """`Small` with dicts of features and of outputs."""
+
+    def parse(self, serialized):
+        x, label = super().parse(serialized)
+        return {"left": x[:, :2], "right": x[:, 2:]}, label
+
+    def call(self, model, features, training, seed):
+        logits = super().call(model, tf.concat([features["left"], features["right"]], axis=1), training, seed)
+        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+
+    def loss(self, labels, outputs):
+        return super().loss(labels, outputs["logits"])
+
+    def metrics(self, labels, outputs):
+        return super().metrics(labels, outputs["logits"])
+
+
+TASKS = {"records": ByName(), "own_dataset": runs.SmallOwnDataset()}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("export")
+
+
+@pytest.fixture(scope="module")
+def data(root):
+    return runs.write_data(str(root))
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def name(request):
+    """Name of a task, of which each program has trained and exported a run in `root / <program>-<name>`."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def results(root, data, name):
+    files = {} if name == "own_dataset" else data
+    return {p: runs.train(p, root / f"{p}-{name}", TASKS[name], export=True, num_epochs=EPOCHS, keep_checkpoint_max=0, **files) for p in runs.PROGRAMS}
+
+
+def eval_batches(task, data, batch_size=100):
+    """Returns (features, labels) over all evaluation examples."""
+    if isinstance(task, runs.SmallOwnDataset):
+        return task.eval_dataset(batch_size)
+    return tf.data.TFRecordDataset(tf.io.gfile.glob(data["eval_files"])).batch(batch_size).map(task.parse)
+
+
+def eval_batch(task, data):
+    """Returns (features by name, serialized records or None) of all evaluation examples."""
+    features, _ = next(iter(eval_batches(task, data)))
+    if not isinstance(features, dict):
+        return {"features": features}, None
+    return features, next(iter(tf.data.TFRecordDataset(tf.io.gfile.glob(data["eval_files"])).batch(100)))
+
+
+def interface(directory):
+    """Returns all that a SavedModel says of its signatures, without the names of tensors."""
+    saved_model = saved_model_pb2.SavedModel()
+    with open(os.path.join(directory, "saved_model.pb"), "rb") as file:
+        saved_model.ParseFromString(file.read())
+    (graph,) = saved_model.meta_graphs
+
+    def described(tensors):
+        return {key: (info.dtype, str(info.tensor_shape)) for key, info in tensors.items()}
+
+    return list(graph.meta_info_def.tags), {
+        key: (described(signature.inputs), described(signature.outputs), signature.method_name)
+        for key, signature in graph.signature_def.items()
+        if not key.startswith("__")
+    }
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_loaded_export_gives_the_outputs_of_the_best_checkpoint(results, root, data, name, program):
+    directory, task = root / f"{program}-{name}", TASKS[name]
+    served = tf.saved_model.load(results[program].export).signatures
+    features, records = eval_batch(task, data)
+    outputs = served["serving_default"](**features)
+    lines = list(reader(program).predict(TrainConfig(model_dir=str(directory), mode="predict", checkpoint="best"), task))
+    assert [line["example_id"] for line in lines] == list(range(7))
+    for key, array in outputs.items():
+        expected = [line["outputs"][key] if name == "records" else line["outputs"] for line in lines]
+        # Not to the last bit: 7 examples at once, where training evaluates 4 and 3.
+        np.testing.assert_allclose(array, np.array(expected, np.float32), rtol=1e-5, atol=1e-6)
+    assert set(served) == {"serving_default"} | ({"examples:serving_default"} if records is not None else set())
+    if records is not None:
+        from_records = served["examples:serving_default"](examples=records)
+        assert sorted(from_records) == sorted(outputs)
+        assert all(np.array_equal(from_records[key], outputs[key]) for key in outputs)
+    # Control: another batch, another output.
+    other = {key: value + 1.0 for key, value in features.items()}
+    assert any(not np.allclose(array, outputs[key]) for key, array in served["serving_default"](**other).items())
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_export_says_what_it_is(results, root, name, program):
+    directory = root / f"{program}-{name}"
+    assert results[program].export == os.path.join(str(directory), exports.newest(str(directory)))
+    note = model_dir.read_json(os.path.join(results[program].export, exports.NOTE))
+    best = model_dir.read_json(str(directory / model_dir.BEST_METRICS_FILE))
+    weights_step = model_dir.step_of(model_dir.newest_valid(str(directory / "best_weights")))
+    assert note == {
+        "weights": "best", "weights_step": weights_step, "run_step": LAST_STEP, "task": "small", "metrics": best
+    }
+    assert [path.name for path in (directory / "export").iterdir()] == [os.path.basename(results[program].export)]
+
+
+@pytest.mark.skipif(not runs.HAS_ESTIMATOR, reason="this TensorFlow has no tf.estimator")
+def test_nobody_can_tell_which_program_wrote_it(results, data, name):
+    first, second = (results[program].export for program in runs.PROGRAMS)
+    assert interface(first) == interface(second)
+    features, _ = eval_batch(TASKS[name], data)
+    outputs = [tf.saved_model.load(directory).signatures["serving_default"](**features) for directory in (first, second)]
+    assert sorted(outputs[0]) == sorted(outputs[1])
+    for key in outputs[0]:
+        assert outputs[0][key].dtype == outputs[1][key].dtype and np.array_equal(outputs[0][key], outputs[1][key])
+
+
+def listing(directory):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None) for path in directory.rglob("*")}
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_done_is_trained_and_exported(results, root, data, name, program, tmp_path, capsys):
+    """Already done; the export lost; the target raised after the best weights were lost: one run, start after start."""
+    if name == "own_dataset":
+        pytest.skip("the same code")
+    run = tmp_path / "run"
+    shutil.copytree(root / f"{program}-{name}", run)
+    exported = exports.newest(str(run))
+
+    def train(num_epochs):
+        capsys.readouterr()
+        result = runs.train(program, run, TASKS[name], num_epochs=num_epochs, export=True, **data)
+        return result, capsys.readouterr().out
+
+    before = listing(run)
+    result, out = train(EPOCHS)
+    assert result.finished and f"already done: {LAST_STEP}/{LAST_STEP} steps" in out and listing(run) == before
+    assert result.export == str(run / exported)
+
+    shutil.rmtree(run / "export")  # as if it had been trained with --noexport
+    weights = {path: path.read_bytes() for path in run.glob("model.ckpt-*")}
+    result, out = train(EPOCHS)
+    exported = exports.newest(str(run))
+    assert f" · {exported} · 2 starts, 0 kills, 0 steps done again" in out.splitlines()[-1]
+    assert {path: path.read_bytes() for path in run.glob("model.ckpt-*")} == weights
+
+    shutil.rmtree(run / "best_weights")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("midepoch.best.is_better", lambda *args: False)
+        result, out = train(EPOCHS + 1)
+    best = model_dir.read_json(str(run / model_dir.BEST_METRICS_FILE))["global_step"]
+    last = LAST_STEP + runs.STEPS_PER_EPOCH
+    assert f"the best weights, of step {best}, are gone: exporting the last ones, of step {last}" in out
+    assert sorted(os.path.join("export", path.name) for path in (run / "export").iterdir()) == [exported, exports.newest(str(run))]
+    note = model_dir.read_json(os.path.join(result.export, exports.NOTE))
+    assert (note["weights"], note["weights_step"], note["run_step"]) == ("last", last, last)
+    assert note["metrics"] == model_dir.read_json(str(run / model_dir.LAST_METRICS_FILE))
+
+
+# Evaluating and predicting.
+
+
+def reader(program):
+    """Returns a program's module with `evaluate` and `predict`."""
+    return importlib.import_module(f"{program}.evaluate")
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_metrics_are_those_of_training_bit_for_bit_and_nothing_is_written(results, root, name, program):
+    directory = root / f"{program}-{name}"
+    before = listing(directory)
+    lock = model_dir.Lock(str(directory))  # a process trains here
+    try:
+        for checkpoint, file in (
+            (None, model_dir.LAST_METRICS_FILE),
+            ("latest", model_dir.LAST_METRICS_FILE),
+            ("best", model_dir.BEST_METRICS_FILE),
+            (str(directory / f"model.ckpt-{LAST_STEP}"), model_dir.LAST_METRICS_FILE),
+        ):
+            config = TrainConfig(model_dir=str(directory), mode="evaluate", checkpoint=checkpoint)
+            # As text: a last digit counts, and so does the order.
+            metrics = reader(program).evaluate(config, TASKS[name])
+            assert json.dumps(metrics) == json.dumps(model_dir.read_json(str(directory / file)))
+        first = TrainConfig(model_dir=str(directory), mode="evaluate", checkpoint=str(directory / "model.ckpt-0"))
+        assert reader(program).evaluate(first, TASKS[name])["loss"] != metrics["loss"]  # control
+    finally:
+        lock.release()
+    assert listing(directory) == before
+
+
+def test_predictions_give_the_accuracy_of_the_evaluation(results, root, data, name):
+    for program in runs.PROGRAMS:
+        directory = root / f"{program}-{name}"
+        config = TrainConfig(model_dir=str(directory), mode="predict")
+        lines = list(reader(program).predict(config, TASKS[name]))
+        logits = np.array([line["outputs"]["logits"] if name == "records" else line["outputs"] for line in lines])
+        labels = np.concatenate([labels for _, labels in eval_batches(TASKS[name], data)])
+        accuracy = model_dir.read_json(str(directory / model_dir.LAST_METRICS_FILE))["accuracy"]
+        assert np.float32(np.mean(logits.argmax(axis=1) == labels)) == np.float32(accuracy)
+
+
+def refused(config, program="lowlevel", task=None):
+    with pytest.raises(UserError) as caught:
+        reader(program).evaluate(config, task)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_what_cannot_be_read(results, root, name, program, tmp_path, capsys):
+    if name == "own_dataset":
+        pytest.skip("the same code")
+    run, task = tmp_path / "run", TASKS[name]
+    shutil.copytree(root / f"{program}-{name}", run)
+
+    def config(directory=run, **fields):
+        return TrainConfig(model_dir=str(directory), mode="evaluate", **fields)
+
+    assert "nowhere is no directory; give that of a run" in refused(config(tmp_path / "nowhere"), program)
+    assert "best_weights holds no readable run.json" in refused(config(run / "best_weights"), program)
+    assert "--eval_files=none-* matches no file" in refused(config(eval_files="none-*"), program, task)
+    assert "--checkpoint=model.ckpt-7 is no checkpoint" in refused(config(checkpoint="model.ckpt-7"), program, task)
+    assert "does not fit the model of task small" in refused(config(), program, Wider())
+    (run / f"model.ckpt-{LAST_STEP}.index").write_bytes(b"")  # damaged: the one before is the latest
+    capsys.readouterr()
+    before = listing(run)
+    assert reader(program).evaluate(config(), task)["global_step"] < LAST_STEP
+    assert f"skipped model.ckpt-{LAST_STEP}: model.ckpt-{LAST_STEP}.index has 0 bytes" in capsys.readouterr().err
+    assert listing(run) == before
+    path = str(run / f"model.ckpt-{LAST_STEP}")
+    assert f"--checkpoint={path} cannot be used: " in refused(config(checkpoint=path), program, task)
+    other = {"lowlevel": "estimator", "estimator": "lowlevel"}[program]
+    for prefix in run.glob("model.ckpt-*.index"):
+        prefix = str(prefix)[: -len(".index")]
+        manifest = model_dir.read_manifest(prefix)
+        if manifest:
+            del manifest["files"]
+            manifest["contract"]["program"] = other
+            model_dir.commit(prefix, manifest)
+    line = f"--model_dir={run} belongs to {other}, this is {program}; run {other} on it"
+    assert line in refused(config(), program, task)
+    for path in (*run.glob("model.ckpt-*"), *run.glob("best_weights/*")):
+        path.unlink()
+    assert "holds no whole checkpoint (latest); train first" in refused(config(), program, task)
+    assert "holds no whole checkpoint (best); give --checkpoint=latest" in refused(config(checkpoint="best"), program, task)
+
+
+class Wider(ByName):
+    """Another model than the one that was trained."""
+
+    def model(self, seed):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(77)])
+        model.build([None, 5])
+        return model
+
+
+# A kill in the middle of an export.
+
+HELD = """
+import glob, threading
+from tests.tiny_task import Tiny
+
+class Held(Tiny):
+    def call(self, model, features, training, seed):
+        if glob.glob("run/export/temp-*"):  # the SavedModel is being made
+            print("in the middle of the export", flush=True)
+            threading.Event().wait()
+        return super().call(model, features, training, seed)
+"""
+
+
+def killed_in_the_export(program, folder, flags):
+    """Starts a program as a process and kills it with SIGKILL while it exports."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"{program}.train", *(f"--{key}={value}" for key, value in flags.items())],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": REPOSITORY},
+    )
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("in the middle"):
+            process.kill()
+    assert process.wait() == -9, "".join(lines)
+
+
+def test_sigkill_in_the_middle_of_an_export_is_finished_at_the_next_start(tmp_path, monkeypatch, capsys):
+    flags = {}
+    for program in runs.PROGRAMS:
+        folder = tmp_path / program
+        files = tiny_task.write_data(folder / "data")
+        (folder / "held.py").write_text(HELD)
+        flags[program] = dict(model_dir="run", task="held:Held", num_epochs=2, batch_size=5, **files._asdict())
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda program: killed_in_the_export(program, tmp_path / program, flags[program]), runs.PROGRAMS))
+    for program in runs.PROGRAMS:
+        monkeypatch.chdir(tmp_path / program)
+        (temporary,) = os.listdir("run/export")
+        assert temporary.startswith("temp-")
+        checkpoints = listing(tmp_path / program / "run" / "best_weights")
+        result = importlib.import_module(f"{program}.loop").train_and_evaluate(TrainConfig(**flags[program]), tiny_task.Tiny())
+        out = capsys.readouterr().out
+        assert f"removed export/{temporary}, an export that was not finished" in out
+        assert out.splitlines()[-1].startswith("done 10/10 · best accuracy")
+        assert f" · {exports.newest('run')} · 2 starts, 1 kill, 0 steps done again" in out
+        assert os.listdir("run/export") == [os.path.basename(result.export)]
+        assert tf.saved_model.load(result.export).signatures["serving_default"](features=tf.zeros([3, 4]))["outputs"].shape == [3, 2]
+        assert listing(tmp_path / program / "run" / "best_weights") == checkpoints
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_command_line_needs_the_model_dir_only(program, tiny_config, train_at_once, parse_flags, capsys):
+    """Standard output has the results and nothing else."""
+    config = tiny_config(num_epochs=1)
+    train_at_once(program, config)
+    main = importlib.import_module(f"{program}.train")
+    modes = {"evaluate": main.evaluate, "predict": main.predict}
+    for mode in modes:
+        parse_flags(f"--model_dir={config.model_dir}", f"--mode={mode}")
+        capsys.readouterr()
+        assert cli._exit_code(modes[mode]) == 0
+        out, err = capsys.readouterr()
+        lines = [json.loads(line) for line in out.splitlines()]
+        assert err == f"{mode} model.ckpt-5 of {config.model_dir} (verified) · {tiny_task.TASK}\n"
+        if mode == "evaluate":
+            assert lines == [model_dir.read_json(os.path.join(config.model_dir, model_dir.LAST_METRICS_FILE))]
+        else:
+            assert [sorted(line) for line in lines] == [["example_id", "outputs"]] * tiny_task.NUM_EVAL
+            assert all(len(line["outputs"]) == 2 for line in lines)
+
+
+@pytest.fixture
+def train_at_once():
+    return lambda program, config: importlib.import_module(f"{program}.loop").train_and_evaluate(config)
+
+
+class Ragged(runs.SmallOwnDataset):
+    """Features that no signature can take."""
+
+    def train_dataset(self, batch_size, seed):
+        return super().train_dataset(batch_size, seed).map(lambda x, y: (tf.RaggedTensor.from_tensor(x), y))
+
+    def eval_dataset(self, batch_size):
+        return super().eval_dataset(batch_size).map(lambda x, y: (tf.RaggedTensor.from_tensor(x), y))
+
+    def call(self, model, features, training, seed):
+        return super().call(model, tf.ensure_shape(features.to_tensor(), [None, 5]), training, seed)
+
+
+class WithTable(runs.Small):
+    """A lookup table in `call`."""
+
+    def __init__(self):
+        init = tf.lookup.KeyValueTensorInitializer(tf.range(3, dtype=tf.int64), tf.range(3, dtype=tf.int64))
+        self.table = tf.lookup.StaticHashTable(init, -1)
+
+    def call(self, model, features, training, seed):
+        outputs = super().call(model, features, training, seed)
+        return outputs + tf.cast(self.table.lookup(tf.constant([1], tf.int64)), tf.float32)
+
+
+class OfThisSizeOnly(runs.Small):
+    """A `call` that wants to know the batch size in Python."""
+
+    def call(self, model, features, training, seed):
+        return super().call(model, features, training, seed) * tf.ones([int(features.shape[0]), 1])
+
+
+@pytest.mark.parametrize(
+    "task, line",
+    [
+        (Ragged(), "among the features is a RaggedTensorSpec"),
+        (WithTable(), "uses a lookup table"),
+        (OfThisSizeOnly(), "fails on a batch of any size"),
+    ],
+)
+def test_task_that_cannot_be_exported_is_refused_before_it_trains(task, line, data, tmp_path):
+    files = {} if isinstance(task, Ragged) else data
+    with pytest.raises(UserError, match=f"{line}.*--noexport") as caught:
+        runs.train("lowlevel", tmp_path / "run", task, export=True, num_epochs=1, **files)
+    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
