@@ -1,5 +1,8 @@
 """The command line: flags in, exit code out, one line for every error."""
 
+import subprocess
+import sys
+
 import pytest
 from absl import flags
 
@@ -7,6 +10,7 @@ from midepoch import cli
 from midepoch import config as config_lib
 from midepoch.errors import UserError
 from midepoch.run import Result
+from tests.conftest import REPOSITORY
 
 
 @pytest.fixture
@@ -21,6 +25,27 @@ def result(finished):
 @pytest.mark.parametrize("finished, code", [(True, 0), (False, 75)])
 def test_exit_code_of_an_end_in_order(argv, finished, code):
     assert cli._exit_code(lambda config: result(finished)) == code
+
+
+def test_mode_that_gives_no_result_is_finished(argv):
+    assert cli._exit_code(lambda config: None) == 0
+
+
+def test_interrupted_reading_says_so_on_stderr(parse_flags, capsys):
+    def main(config):
+        raise KeyboardInterrupt
+
+    parse_flags("--model_dir=run", "--mode=predict")
+    assert cli._exit_code(main) == 75
+    assert capsys.readouterr() == ("", "stopped, nothing was written; run the same command again (exit 75)\n")
+
+
+def test_json_lines_until_the_reader_has_seen_enough():
+    code = "from midepoch import cli; cli.print_json({'n': n} for n in range(10**6))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPOSITORY)
+    assert [process.stdout.readline() for _ in range(2)] == [b'{"n": 0}\n', b'{"n": 1}\n']
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait() == 0
 
 
 def test_user_error_is_one_line_on_stderr_and_exit_code_1(argv, capsys):

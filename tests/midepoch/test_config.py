@@ -51,6 +51,8 @@ GOOD = dict(model_dir="run", num_epochs=2)
         (dict(record_examples="yes"), "--record_examples='yes' is not true or false"),
         (dict(task=3), "--task=3 is not text"),
         (dict(batch_size=None), "--batch_size is None; leave it out"),
+        (dict(mode="test"), "--mode=test is not one of train, evaluate, predict"),
+        (dict(checkpoint="best"), "--checkpoint=best is for --mode=evaluate and predict"),
     ],
 )
 def test_bad_value_is_refused_in_one_line(change, line):
@@ -65,6 +67,13 @@ def test_bad_value_is_refused_in_one_line(change, line):
 )
 def test_values_on_the_edge_are_taken(change):
     TrainConfig(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize("mode", ["evaluate", "predict"])
+def test_only_training_needs_a_target(mode):
+    assert TrainConfig(model_dir="run", mode=mode, checkpoint="best").num_epochs is None
+    with pytest.raises(UserError, match="--model_dir is not set"):
+        TrainConfig(mode=mode)
 
 
 def test_config_cannot_be_changed():
