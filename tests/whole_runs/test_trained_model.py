@@ -43,6 +43,9 @@ class ByName(runs.SmallWithBatchNorm):
 
 
 TASKS = {"records": ByName(), "own_dataset": runs.SmallOwnDataset()}
+# Such that the first evaluation stays the best: best and last weights must not be the same ones.
+BEST = {name: dict(best_metric="loss", best_mode=mode) for name, mode in (("records", "min"), ("own_dataset", "max"))}
+BEST_STEP = runs.STEPS_PER_EPOCH
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +66,10 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def results(root, data, name):
+    """{program: what its run of that task gave}."""
     files = {} if name == "own_dataset" else data
-    return {p: runs.train(p, root / f"{p}-{name}", TASKS[name], export=True, num_epochs=EPOCHS, keep_checkpoint_max=0, **files) for p in runs.PROGRAMS}
+    flags = dict(export=True, num_epochs=EPOCHS, keep_checkpoint_max=0, **BEST[name], **files)
+    return {program: runs.train(program, root / f"{program}-{name}", TASKS[name], **flags) for program in runs.PROGRAMS}
 
 
 def eval_batches(task, data, batch_size=100):
@@ -127,10 +132,8 @@ def test_export_says_what_it_is(results, root, name, program):
     assert results[program].export == os.path.join(str(directory), exports.newest(str(directory)))
     note = model_dir.read_json(os.path.join(results[program].export, exports.NOTE))
     best = model_dir.read_json(str(directory / model_dir.BEST_METRICS_FILE))
-    weights_step = model_dir.step_of(model_dir.newest_valid(str(directory / "best_weights")))
-    assert note == {
-        "weights": "best", "weights_step": weights_step, "run_step": LAST_STEP, "task": "small", "metrics": best
-    }
+    assert best["global_step"] == BEST_STEP
+    assert note == {"weights": "best", "weights_step": BEST_STEP, "run_step": LAST_STEP, "task": "small", "metrics": best}
     assert [path.name for path in (directory / "export").iterdir()] == [os.path.basename(results[program].export)]
 
 
@@ -160,7 +163,7 @@ def test_done_is_trained_and_exported(results, root, data, name, program, tmp_pa
 
     def train(num_epochs):
         capsys.readouterr()
-        result = runs.train(program, run, TASKS[name], num_epochs=num_epochs, export=True, **data)
+        result = runs.train(program, run, TASKS[name], num_epochs=num_epochs, export=True, **BEST[name], **data)
         return result, capsys.readouterr().out
 
     before = listing(run)
@@ -172,9 +175,8 @@ def test_done_is_trained_and_exported(results, root, data, name, program, tmp_pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("midepoch.best.is_better", lambda *args: False)
         result, out = train(EPOCHS + 1)
-    best = model_dir.read_json(str(run / model_dir.BEST_METRICS_FILE))["global_step"]
     last = LAST_STEP + runs.STEPS_PER_EPOCH
-    assert f"the best weights, of step {best}, are gone: exporting the last ones, of step {last}" in out
+    assert f"the best weights, of step {BEST_STEP}, are gone: exporting the last ones, of step {last}" in out
     assert sorted(os.path.join("export", path.name) for path in (run / "export").iterdir()) == [exported, exports.newest(str(run))]
     note = model_dir.read_json(os.path.join(result.export, exports.NOTE))
     assert (note["weights"], note["weights_step"], note["run_step"]) == ("last", last, last)
@@ -192,38 +194,25 @@ def reader(program):
 @pytest.mark.parametrize("program", runs.PROGRAMS)
 def test_metrics_are_those_of_training_bit_for_bit_and_nothing_is_written(results, root, name, program):
     directory = root / f"{program}-{name}"
+    files = {
+        "best": model_dir.BEST_METRICS_FILE,
+        str(directory / f"model.ckpt-{LAST_STEP}"): model_dir.LAST_METRICS_FILE,  # unlike the best ones: the control
+    }
     before = listing(directory)
     lock = model_dir.Lock(str(directory))  # a process trains here
     try:
-        for checkpoint, file in (
-            (None, model_dir.LAST_METRICS_FILE),
-            ("best", model_dir.BEST_METRICS_FILE),
-            (str(directory / f"model.ckpt-{LAST_STEP}"), model_dir.LAST_METRICS_FILE),
-        ):
+        for checkpoint, file in files.items():
             config = TrainConfig(model_dir=str(directory), mode="evaluate", checkpoint=checkpoint)
             # As text: a last digit counts, and so does the order.
-            metrics = reader(program).evaluate(config, TASKS[name])
-            assert json.dumps(metrics) == json.dumps(model_dir.read_json(str(directory / file)))
-        first = TrainConfig(model_dir=str(directory), mode="evaluate", checkpoint=str(directory / "model.ckpt-0"))
-        assert reader(program).evaluate(first, TASKS[name])["loss"] != metrics["loss"]  # control
+            metrics = json.dumps(reader(program).evaluate(config, TASKS[name]))
+            assert metrics == json.dumps(model_dir.read_json(str(directory / file)))
     finally:
         lock.release()
     assert listing(directory) == before
 
 
-def test_predictions_give_the_accuracy_of_the_evaluation(results, root, data, name):
-    for program in runs.PROGRAMS:
-        directory = root / f"{program}-{name}"
-        config = TrainConfig(model_dir=str(directory), mode="predict")
-        lines = list(reader(program).predict(config, TASKS[name]))
-        logits = np.array([line["outputs"]["logits"] if name == "records" else line["outputs"] for line in lines])
-        labels = np.concatenate([labels for _, labels in eval_batches(TASKS[name], data)])
-        accuracy = model_dir.read_json(str(directory / model_dir.LAST_METRICS_FILE))["accuracy"]
-        assert np.float32(np.mean(logits.argmax(axis=1) == labels)) == np.float32(accuracy)
-
-
 @pytest.mark.parametrize("program", runs.PROGRAMS)
-def test_command_line_needs_the_model_dir_only(results, root, name, program, parse_flags, monkeypatch, capsys):
+def test_command_line_needs_the_model_dir_only(results, root, data, name, program, parse_flags, monkeypatch, capsys):
     """Standard output has the results and nothing else."""
     if name == "own_dataset":
         pytest.skip("the same code")
@@ -237,11 +226,14 @@ def test_command_line_needs_the_model_dir_only(results, root, name, program, par
         out, err = capsys.readouterr()
         lines = [json.loads(line) for line in out.splitlines()]
         assert err == f"{mode} model.ckpt-{LAST_STEP} of {directory} (verified) · small\n"
+        metrics = model_dir.read_json(str(directory / model_dir.LAST_METRICS_FILE))
         if mode == "evaluate":
-            assert lines == [model_dir.read_json(str(directory / model_dir.LAST_METRICS_FILE))]
+            assert lines == [metrics]
         else:
             assert [sorted(line) for line in lines] == [["example_id", "outputs"]] * 7
-            assert all(len(line["outputs"]["probabilities"]) == 3 for line in lines)
+            predicted = np.array([line["outputs"]["probabilities"] for line in lines]).argmax(axis=1)
+            labels = np.concatenate([labels for _, labels in eval_batches(TASKS[name], data)])
+            assert np.float32(np.mean(predicted == labels)) == np.float32(metrics["accuracy"])
 
 
 def refused(config, program="lowlevel", task=None):
@@ -334,7 +326,7 @@ def test_sigkill_in_the_middle_of_an_export_is_finished_at_the_next_start(tmp_pa
         folder = tmp_path / program
         files = tiny_task.write_data(folder / "data")
         (folder / "held.py").write_text(HELD)
-        flags[program] = dict(model_dir="run", task="held:Held", num_epochs=2, batch_size=5, **files._asdict())
+        flags[program] = dict(model_dir="run", task="held:Held", num_epochs=1, batch_size=5, **files._asdict())
     with concurrent.futures.ThreadPoolExecutor() as pool:
         list(pool.map(lambda program: killed_in_the_export(program, tmp_path / program, flags[program]), runs.PROGRAMS))
     for program in runs.PROGRAMS:
@@ -345,7 +337,7 @@ def test_sigkill_in_the_middle_of_an_export_is_finished_at_the_next_start(tmp_pa
         result = importlib.import_module(f"{program}.loop").train_and_evaluate(TrainConfig(**flags[program]), tiny_task.Tiny())
         out = capsys.readouterr().out
         assert f"removed export/{temporary}, an export that was not finished" in out
-        assert out.splitlines()[-1].startswith("done 10/10 · best accuracy")
+        assert out.splitlines()[-1].startswith("done 5/5 · best accuracy")
         assert f" · {exports.newest('run')} · 2 starts, 1 kill, 0 steps done again" in out
         assert os.listdir("run/export") == [os.path.basename(result.export)]
         assert tf.saved_model.load(result.export).signatures["serving_default"](features=tf.zeros([3, 4]))["outputs"].shape == [3, 2]
