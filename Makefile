@@ -2,7 +2,8 @@
 #   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs
 #   make test    the tests
 # and one more measures:
-#   make bench   the speed of both programs, beside Model.fit and a plain Estimator
+#   make bench   the speed of both programs, beside Model.fit and a plain Estimator; what a resume costs by number of records;
+#                and how well the shuffles mix; about half an hour
 # PYTHON=... chooses the interpreter; by default 3.11, 3.10 or 3.9 (both programs), else a newer one (all but the estimator).
 
 PYTHON ?= $(shell for python in python3.11 python3.10 python3.9 python3.13 python3.12 python3; do \
@@ -30,3 +31,6 @@ test: env
 
 bench: env
 	$(RUN) -m compare.bench.speed
+	$(RUN) -m compare.bench.pipelines
+	$(RUN) -m compare.bench.scale
+	$(RUN) -m compare.bench.mixing

@@ -16,7 +16,8 @@ where π(seed, e) is the permutation of epoch e:
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
 
-Memory of `window`: the window in use, the next one being read, and the one being shuffled: (2 to 3) × W records.
+Memory of `window`, at most: W × 3 × (bytes of a record + 64), and as many bytes again as tensorflow's allocator keeps. The three are
+the window in use, and the next one, which is held twice for the moment in which it is put in order.
 """
 
 from typing import Any, Callable, Tuple
@@ -30,6 +31,9 @@ from midepoch.records import RecordIndex
 
 # Counted up when a change of the pipeline makes old iterator states unusable (positions stay valid for ever).
 PIPELINE_VERSION = 2
+
+# At most: the one in use, and the next one, before and after it is put in order.
+WINDOWS_IN_MEMORY = 3
 
 _ROUNDS = 8
 _READ_BYTES = 256 * 1024

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from compare.bench import scale
 from midepoch import records
 from midepoch.config import TrainConfig
 from midepoch.stream import ExampleStream, WindowOrder, eval_dataset
@@ -138,6 +139,8 @@ def restored(dataset, path):
         ((9, 0, 14), 4, dict(shuffle_window=8, shuffle_block=4)),  # aligned, last batch shorter
         ((0, 8, 0, 8, 0), 4, dict(shuffle_window=8, shuffle_block=4)),  # aligned, everything even
         ((3, 1, 1, 4), 20, dict(shuffle_window=4, shuffle_block=2)),  # fewer records than a batch
+        ((9, 0, 14), 7, dict(shuffle_window=2, shuffle_block=1)),  # batches across four and five windows
+        ((9, 0, 14), 11, dict(shuffle_window=8, shuffle_block=4)),  # a batch across the last windows of an epoch
         ((5, 2), 3, dict(shuffle_window=100, shuffle_block=2)),  # a window larger than all
         ((7,), 2, dict(shuffle_window=2, shuffle_block=3)),  # a block larger than the window
         ((5, 6), 3, dict(shuffle_window=1, shuffle_block=1)),  # no shuffling within windows
@@ -202,6 +205,20 @@ def test_stream_in_a_graph_as_the_estimator_builds_it(make_index):
     assert batches == expected_batches(stream, 4, 8)
 
 
+@pytest.mark.parametrize("start", [0, 3, 10])
+def test_seek_is_restore_where_a_batch_lies_across_many_windows(make_index, tmp_path, start):
+    fields = dict(shuffle_window=2, shuffle_block=1)
+    stream = make_stream(make_index(*SMALL), 5, **fields)
+    expected = expected_batches(stream, start, 8)
+    iterator = iter(stream.dataset(start))
+    for number in range(4):
+        assert take(iterator, 1) == expected[number : number + 1]
+        save(iterator, tmp_path / str(number))
+    again = make_stream(stream.index, 5, **fields).dataset(start)
+    for number in range(4):
+        assert take(restored(again, tmp_path / str(number)), 4) == expected[number + 1 : number + 5]
+
+
 @pytest.mark.parametrize("start", [2 * NUM_SMALL + 4, 300 * NUM_SMALL + 9])
 def test_seek_into_a_later_epoch(make_index, start):
     stream = make_stream(make_index(*SMALL), 3)
@@ -236,6 +253,18 @@ def test_state_stays_small_whatever_the_window(make_index, tmp_path):
         assert prefix
     assert max(sizes) < 8192
     assert sizes[1] < sizes[0] + 512
+
+
+def test_graph_grows_by_eight_bytes_a_block():
+    """The graph is all that grows with the number of records, and it is in no checkpoint."""
+
+    def graph_bytes(num_records):
+        made = scale.MadeFiles(("a", "b"), (num_records * 10, num_records * 10), 2 * num_records, 10)
+        variant = tf.data.experimental.to_variant(make_stream(made, 8, shuffle_window=64, shuffle_block=16).dataset(5))
+        return len(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
+
+    few, many = 1_000, 1_000_000
+    assert graph_bytes(many) - graph_bytes(few) < 8.1 * 2 * (many - few) / 16
 
 
 @pytest.mark.parametrize("buffer_size", [10, 100])

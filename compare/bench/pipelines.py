@@ -1,0 +1,137 @@
+"""How fast the input alone is, beside what people would write instead: `python -m compare.bench.pipelines`.
+
+`--shuffle=window` against `interleave + shuffle(window) + batch + parse`, on small records, on images of 784 bytes, and with
+a batch size that does not divide the window. Both sides read by turns in one process, with op determinism on. The longest
+wait for a batch, beside the median one, says whether there is a stall at the end of a window or an epoch.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from typing import Callable, NamedTuple, Tuple
+
+import tensorflow as tf
+
+from compare.bench import scale, synthetic
+from compare.bench.speed import machine
+from midepoch.config import TrainConfig
+from midepoch.randomness import make_deterministic
+
+BAR = 1.0
+
+
+class Case(NamedTuple):
+    """One line of the table.
+
+    Attributes:
+      what: its name.
+      num_records: in all.
+      value_bytes: of each.
+      batch_size: of both sides.
+    """
+
+    what: str
+    num_records: int
+    value_bytes: int
+    batch_size: int
+
+
+CASES = (
+    Case("small records", 1_000_000, 16, 64),
+    Case("small records", 1_000_000, 16, 100),
+    Case("images, 784 bytes", 60_000, 784, 64),
+)
+
+
+def usual(paths: tuple, buffer_size: int, batch_size: int) -> tf.data.Dataset:
+    """Returns endless batches by the usual pipeline."""
+    files = tf.data.Dataset.from_tensor_slices(list(paths))
+    records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = records.shuffle(buffer_size, seed=1).batch(batch_size).repeat()
+    return batches.map(synthetic.parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def reader(dataset: tf.data.Dataset) -> Callable[[float], float]:
+    """Returns a function that reads for so many seconds and returns the examples per second, after a warm-up."""
+    iterator = iter(dataset)
+
+    @tf.function
+    def read(batches):
+        count = tf.constant(0, tf.int64)
+        for _ in tf.range(batches):
+            count += tf.shape(next(iterator)[1], out_type=tf.int64)[0]
+        return count
+
+    def for_secs(secs: float) -> float:
+        count, began = 0, time.perf_counter()
+        while time.perf_counter() - began < secs:
+            count += int(read(50))
+        return count / (time.perf_counter() - began)
+
+    for_secs(1.0)
+    return for_secs
+
+
+def waits(dataset: tf.data.Dataset, num_examples: int, step_ms: float) -> Tuple[float, float]:
+    """Returns the (median, longest) wait for a batch in ms, for a loop that does something else for `step_ms` between two."""
+    iterator = iter(dataset)
+    next(iterator)
+    taken, count = [], 0
+    while count < num_examples:
+        time.sleep(step_ms / 1000)
+        began = time.perf_counter()
+        batch = next(iterator)
+        taken.append(1000 * (time.perf_counter() - began))
+        count += len(batch[1])
+    return statistics.median(taken), max(taken)
+
+
+def measure(case: Case, num_pairs: int, secs: float) -> str:
+    """Returns the line of the table."""
+    window = TrainConfig(model_dir="unused", train_steps=1).shuffle_window
+    with tempfile.TemporaryDirectory() as directory:
+        synthetic.write_examples(directory, case.num_records, case.value_bytes, scale.NUM_FILES)
+        files = scale.made_files(directory)
+        ours = reader(scale.stream_of(files, batch_size=case.batch_size).dataset())
+        peers = reader(usual(files.paths, window, case.batch_size))
+        pairs = []
+        for _ in range(num_pairs):
+            pair = []
+            for side in (ours, peers):
+                time.sleep(0.3)
+                side(secs / 2)  # what was made ahead while the other side had its turn
+                pair.append(side(secs))
+            pairs.append(pair)
+            print(f"{case}: {pair[0]:.0f}, {pair[1]:.0f} examples/s", file=sys.stderr, flush=True)
+        # Twice as long a step as a batch takes to make: what is then waited for is a stall. Over two windows' ends and more.
+        step_ms = 2000 * case.batch_size / statistics.median(pair[0] for pair in pairs)
+        median_ms, longest_ms = waits(
+            scale.stream_of(files, batch_size=case.batch_size).dataset(case.num_records - window), 4 * window, step_ms
+        )
+    ratio = statistics.median(a / b for a, b in pairs)
+    speeds = [statistics.median(side) for side in zip(*pairs)]
+    return (
+        f"| {case.what} | {case.batch_size} | {speeds[0]:,.0f} | {speeds[1]:,.0f} | {ratio:.2f} | {BAR:.2f} "
+        f"| {'yes' if ratio >= BAR else '**no**'} | {median_ms:.2f} | {longest_ms:.1f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of measurements for each line")
+    parser.add_argument("--secs", type=float, default=1.5, help="seconds of reading in each measurement")
+    args = parser.parse_args()
+    make_deterministic(1)
+    lines = [
+        "| records | batch | window, examples/s | usual | ratio | bar | met | wait for a batch: median ms | longest ms |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(measure(case, args.pairs, args.secs) for case in CASES),
+    ]
+    print("\n".join(lines))
+    print(f"\n{machine()} · op determinism on, medians of {args.pairs} alternating pairs")
+
+
+if __name__ == "__main__":
+    main()
