@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -137,15 +138,23 @@ def test_a_damaged_metrics_file_does_not_cost_the_best(program, scripted, tmp_pa
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
-def test_a_run_that_lost_all_its_checkpoints_does_not_start_again_from_0(program, scripted, tmp_path):
+def test_a_run_that_lost_all_its_checkpoints_goes_on_from_its_best_and_not_from_0(program, scripted, tmp_path):
     data = runs.write_data(str(tmp_path))
-    train(program, tmp_path / "run", data, stop_after=7, log_every_steps=1)
+    scripted.update({6: 1.0, 12: 2.0, 18: 1.5, 24: 0.5})
+    train(program, tmp_path / "undisturbed", data)
+    train(program, tmp_path / "run", data, stop_after=13, log_every_steps=1)
     for path in (tmp_path / "run").glob("model.ckpt-*"):
         path.unlink()
-    before = sorted((tmp_path / "run").rglob("*"))
-    with pytest.raises(UserError, match="none of its checkpoints; .*--restore_from=.*best_weights"):
-        train(program, tmp_path / "run", data)
-    assert sorted((tmp_path / "run").rglob("*")) == before
+    shutil.copytree(tmp_path / "run", tmp_path / "without_best")
+    train(program, tmp_path / "run", data)
+    runs.assert_same_bits(runs.last_variables(tmp_path / "run"), runs.last_variables(tmp_path / "undisturbed"))
+    assert runs.metrics_files(tmp_path / "run") == runs.metrics_files(tmp_path / "undisturbed")
+
+    shutil.rmtree(tmp_path / "without_best" / "best_weights")
+    before = sorted((tmp_path / "without_best").rglob("*"))
+    with pytest.raises(UserError, match="none of its checkpoints"):
+        train(program, tmp_path / "without_best", data)
+    assert sorted((tmp_path / "without_best").rglob("*")) == before
 
 
 def test_what_another_process_did_before_the_lock_was_taken_is_seen(scripted, monkeypatch, tmp_path):

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from compare.weights import first_difference, read_variables
 from midepoch import model_dir
 from midepoch.errors import UserError
 from tests.whole_runs import runs
@@ -60,6 +61,14 @@ def test_another_model_is_refused_before_anything_is_written(previous, tmp_path)
     program, data, source = previous
     with pytest.raises(UserError, match="does not fit the model"):
         runs.train(program, tmp_path / "next", runs.SmallWithBatchNorm(), num_epochs=3, restore_from=str(source), **data)
-    with pytest.raises(UserError, match="--optimizer=sgd"):
-        runs.train(program, tmp_path / "next", num_epochs=3, optimizer="sgd", restore_from=str(source), **data)
     assert not (tmp_path / "next").exists()
+
+
+def test_another_optimizer_takes_weights_step_and_position(previous, tmp_path, capsys):
+    program, data, source = previous
+    flags = dict(optimizer="momentum", restore_from=str(source), **FLAGS, **data)
+    result = runs.train(program, tmp_path / "next", stop_after=13, num_epochs=3, log_every_steps=1, **flags)
+    assert "--optimizer was adam, is momentum: weights, step and position are kept" in capsys.readouterr().out
+    assert (result.step, result.examples_seen) == (13, 2 * runs.NUM_EXAMPLES + runs.BATCH_SIZE)
+    weights = [read_variables(model_dir.prefix_of(str(directory), 12)) for directory in (source, tmp_path / "next")]
+    assert first_difference(*weights) is None
