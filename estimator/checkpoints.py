@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence
 import tensorflow as tf
 
 from estimator import inputs
-from midepoch import model_dir
+from midepoch import model_dir, saving
 from midepoch.run import Run
 from midepoch.stopping import EVALUATION, SAVE, STEP, Stopping
 
@@ -121,6 +121,9 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         }
         if self._run.config.record_examples:
             self._fetches["example_ids"] = graph.get_tensor_by_name(inputs.EXAMPLE_IDS + ":0")
+        weights = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
+        floating = {weight.op.name: weight for weight in weights if weight.dtype.is_floating}
+        self._is_finite = {name: tf.reduce_all(tf.math.is_finite(weight)) for name, weight in floating.items()}
         for listener in self._listeners:
             listener.begin()
 
@@ -169,11 +172,13 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
           evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
         """
         started = time.monotonic()
-        self._run.before_save()
-        facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)
-        self._get_saver().save_and_commit(session, self._run.config.model_dir, facts)
-        self._saved_step = self.step
-        self._run.report_saved(self.step, time.monotonic() - started)
+        saving.check_finite(self.step, session.run(self._is_finite))
+        with saving.failure_explained(self.step):
+            self._run.before_save()
+            facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)
+            self._get_saver().save_and_commit(session, self._run.config.model_dir, facts)
+            self._saved_step = self.step
+            self._run.report_saved(self.step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self, session: tf.compat.v1.Session) -> None:
         """Tells the listeners that the state has been saved; ours is `EvaluateAndKeepBest`."""
@@ -226,10 +231,11 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         metrics = run.as_record(means, step, examples_seen)
         run.before_save()
         previous, improved = best.value, best.beaten_by(metrics)
-        if improved:
-            facts = run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics)
-            self._best_saver.save_and_commit(session, run.best_directory, facts)
-            best.record_best(metrics)
-        best.record_last(metrics)
+        with saving.failure_explained(step):
+            if improved:
+                facts = run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics)
+                self._best_saver.save_and_commit(session, run.best_directory, facts)
+                best.record_best(metrics)
+            best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)
         run.resume_clock(step, examples_seen)

@@ -50,6 +50,8 @@ def make_model_fn(run: Union[Run, SavedCheckpoint]) -> Callable[..., Any]:
         updates += model.get_updates_for(tf.nest.flatten(features)) + model.get_updates_for(None)
         with tf.control_dependencies(updates):  # what a layer has changed in passing
             train_op = tf.group(*updates, *(variable.assign(value) for variable, value in zip(held, values)))
+        for weight in model.weights:
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES, weight)
         saver = CommittingSaver(run, run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours, slots)
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)  # where Scaffold and hooks look for it
         scaffold = tf.compat.v1.train.Scaffold(init_fn=saver.restore_from_elsewhere)

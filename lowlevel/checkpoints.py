@@ -6,7 +6,7 @@ from typing import Any, Dict
 import tensorflow as tf
 
 from lowlevel.model import Model
-from midepoch import model_dir
+from midepoch import model_dir, saving
 from midepoch.run import Run
 from midepoch.stopping import EVALUATION, SAVE
 
@@ -82,10 +82,12 @@ class Checkpoints:
           evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
         """
         started = time.monotonic()
-        self._run.before_save()
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
-        self.save_and_commit(self.last, self._run.checkpoint_facts(step, examples_seen, evaluate))
-        self._run.report_saved(step, time.monotonic() - started)
+        saving.check_finite(step, self._model.is_finite())
+        with saving.failure_explained(step):
+            self._run.before_save()
+            self.save_and_commit(self.last, self._run.checkpoint_facts(step, examples_seen, evaluate))
+            self._run.report_saved(step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self) -> None:
         """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far.
@@ -104,12 +106,13 @@ class Checkpoints:
         run.stopping.took(EVALUATION, time.monotonic() - began)
         metrics = run.as_record(means, step, examples_seen)
         run.before_save()
-        run.draw_evaluation(metrics)
         previous, improved = best.value, best.beaten_by(metrics)
-        if improved:
-            self.save_and_commit(self.best, run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics))
-            best.record_best(metrics)
-        best.record_last(metrics)
+        with saving.failure_explained(step):
+            run.draw_evaluation(metrics)
+            if improved:
+                self.save_and_commit(self.best, run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics))
+                best.record_best(metrics)
+            best.record_last(metrics)
         run.report_evaluation(metrics, previous, improved)
         run.resume_clock(step, examples_seen)
 

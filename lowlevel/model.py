@@ -96,6 +96,12 @@ class Model:
         limit = [tf.constant(value, tf.int64) for value in limit]
         return tuple(value.numpy() for value in self._train_steps(*limit))
 
+    def is_finite(self) -> Dict[str, bool]:
+        """Returns for each weight of the model, by name, whether it holds no NaN and no infinity."""
+        weights = {getattr(weight, "path", weight.name).split(":")[0]: weight for weight in self.model.weights}
+        floating = {name: weight for name, weight in weights.items() if tf.as_dtype(weight.dtype).is_floating}
+        return {name: bool(tf.reduce_all(tf.math.is_finite(weight))) for name, weight in floating.items()}
+
     def eval_step(self, features: Any, labels: Any) -> Dict[str, tf.Tensor]:
         """Returns loss and metrics of each example, {name: float32 [B]}."""
         outputs = self._task.call(self.model, features, False, step_seed(self._run.config.seed, self.global_step))

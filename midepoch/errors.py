@@ -13,7 +13,7 @@ class UserError(Exception):
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 # What TensorFlow and Keras write around the line that says what happened.
 _AROUND = re.compile(
-    r"in user code:|Graph execution error:|Exception encountered when calling|Detected at node|<stack traces|"
+    r"in user code:|Node: |Graph execution error:|Exception encountered when calling|Detected at node|<stack traces|"
     r'File "|Traceback'
 )
 

@@ -119,12 +119,12 @@ class StopAfter(Stopping):
         return step >= self._step
 
 
-def train(program, directory, task=None, stop_after=None, **flags):
+def train(program, directory, task=None, stop_after=None, stopping=None, **flags):
     """Runs a program in this process, as a new start would, by default without an export; returns its `Result`."""
     loop = importlib.import_module(f"{program}.loop")
     defaults = dict(export=False, batch_size=BATCH_SIZE, shuffle_window=10, shuffle_block=3, seed=11, learning_rate=0.05)
     config = TrainConfig(model_dir=str(directory), task="small", **{**defaults, **flags})
-    return loop.train_and_evaluate(config, task or Small(), None if stop_after is None else StopAfter(stop_after))
+    return loop.train_and_evaluate(config, task or Small(), stopping if stop_after is None else StopAfter(stop_after))
 
 
 def variables(prefix):

@@ -1,30 +1,88 @@
-"""A real SIGTERM or SIGINT: the step is finished, everything saved, exit code 75, and the same command goes on."""
+"""Real signals to real processes: the step is finished, everything saved, exit code 75, and the same command goes on."""
 
+import os
 import re
 import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
+from midepoch import model_dir
+from midepoch.stopping import EVALUATION, SAVE, Stopping
 from tests.whole_runs import runs
-from tests.whole_runs.test_kill import start
+
+
+def start(program, directory):
+    flags = dict(model_dir=directory, num_epochs=1000, save_checkpoints_steps=10**6, eval_every_epochs=1000, log_every_steps=10)
+    return subprocess.Popen(
+        [sys.executable, "-m", f"{program}.train", *(f"--{name}={value}" for name, value in flags.items())],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
-def test_signal_saves_where_it_stands(program, tmp_path):
+def test_signals_save_where_it_stands_and_more_of_them_change_nothing(program, tmp_path):
     process = start(program, str(tmp_path))
+    output = ""
     for line in process.stdout:
-        if line.startswith("step "):
+        output += line
+        if line.startswith("step ") and "SIGUSR1" not in output:
+            process.send_signal(signal.SIGUSR1)
+        if line.startswith(("SIGUSR1", "stopped")):
             process.send_signal(signal.SIGTERM)
-            break
-    output = process.stdout.read()
     assert process.wait() == 75, output
-    step = int(re.search(r"stopped at (\d+)/960 by SIGTERM, nothing lost", output).group(1))
+    step = int(re.search(r"stopped at (\d+)/24000 by SIGUSR1, nothing lost", output).group(1))
+    assert f"SIGUSR1: step {step} is finished, saving" in output
     assert f"model.ckpt-{step}.manifest.json" in {path.name for path in tmp_path.iterdir()}
-    process = start(program, str(tmp_path))
-    for line in process.stdout:
-        if line.startswith("resume at"):
-            assert line.startswith(f"resume at step {step} from model.ckpt-{step} (verified")
-            process.send_signal(signal.SIGINT)
-            break
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_signal_before_anything_has_begun(program, tmp_path):
+    process = start(program, str(tmp_path / "run"))
+    while "tensorflow" not in open(f"/proc/{process.pid}/maps").read():  # it is being imported: the handler is there
+        assert process.poll() is None
+        threading.Event().wait(0.05)
+    process.send_signal(signal.SIGINT)
     output = process.communicate()[0]
-    assert process.returncode == 75, output
+    assert process.returncode == 75 and "stopped before training began by SIGINT" in output
+    assert not (tmp_path / "run").exists()
+
+
+class StopInEvaluation(Stopping):
+    """Gets a SIGTERM once an evaluation has begun."""
+
+    def leaves_evaluation(self, step, *ahead):
+        if ahead:
+            assert not super().leaves_evaluation(step, *ahead)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return False
+        return super().leaves_evaluation(step)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return runs.write_data(str(tmp_path_factory.mktemp("data")))
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_evaluation_is_left_and_made_by_the_next_start(program, data, tmp_path, capsys):
+    flags = dict(num_epochs=1, **data)
+    result = runs.train(program, tmp_path / "stopped", stopping=StopInEvaluation(), **flags)
+    assert not result.finished and result.step == runs.STEPS_PER_EPOCH and result.metrics is None
+    assert "SIGTERM: the evaluation of step 6 is left to the next start" in capsys.readouterr().out
+    assert runs.train(program, tmp_path / "stopped", **flags).finished
+    runs.train(program, tmp_path / "undisturbed", **flags)
+    assert runs.metrics_files(tmp_path / "stopped") == runs.metrics_files(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_no_evaluation_is_begun_that_would_not_end_before_the_limit(program, data, tmp_path, capsys):
+    stopping = Stopping()
+    stopping.expect({EVALUATION: 1000.0, SAVE: 1.0})
+    result = runs.train(program, tmp_path, stopping=stopping, num_epochs=2, max_run_secs="600", **data)
+    assert not result.finished and result.step == runs.STEPS_PER_EPOCH
+    assert "--max_run_secs=600: the evaluation of step 6 is left to the next start" in capsys.readouterr().out
+    prefix = model_dir.newest_valid(str(tmp_path))
+    assert model_dir.read_manifest(prefix)["longest_secs"][EVALUATION] == 1000.0
