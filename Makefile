@@ -1,9 +1,10 @@
 # Two commands do everything, environment included, on a machine that has only Python:
 #   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs
 #   make test    the tests
-# and one more measures:
+# and two take long:
 #   make bench   the speed of both programs, beside Model.fit and a plain Estimator; what a resume costs by number of records;
 #                and how well the shuffles mix; about half an hour
+#   make soak    hundreds of kills, signals and time limits for each program; SOAK='--kills=50 --seed=1' for another number
 # PYTHON=... chooses the interpreter; by default 3.11, 3.10 or 3.9 (both programs), else a newer one (all but the estimator).
 
 PYTHON ?= $(shell for python in python3.11 python3.10 python3.9 python3.13 python3.12 python3; do \
@@ -12,7 +13,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 VENV := .venv-$(VERSION)
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test bench env
+.PHONY: demo test bench soak env
 
 env: $(VENV)/installed
 
@@ -34,3 +35,6 @@ bench: env
 	$(RUN) -m compare.bench.pipelines
 	$(RUN) -m compare.bench.scale
 	$(RUN) -m compare.bench.mixing
+
+soak: env
+	$(RUN) -m compare.soak $(SOAK)

@@ -41,9 +41,10 @@ class Watch:
     def __init__(self, directory: str, subdirectories=()):
         self._descriptor = self._checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._names = {}
-        for name in ("", *subdirectories):
-            path = os.path.join(directory, name)
+        paths = {name: os.path.join(directory, name) for name in ("", *subdirectories)}
+        for path in paths.values():
             os.makedirs(path, exist_ok=True)
+        for name, path in paths.items():
             number = _libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(sum(_KINDS)))
             self._names[self._checked(number)] = name
 

@@ -7,6 +7,7 @@ the task, the input, the schedule and the start, and takes the reports of what t
 import contextlib
 import dataclasses
 import os
+import shutil
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
@@ -15,8 +16,8 @@ import tensorflow as tf
 
 from midepoch import best as best_lib
 from midepoch import config as config_lib
-from midepoch import checksums, console, contract, exports, freezing, healing, model_dir, randomness, records, serving, startup
-from midepoch import stream
+from midepoch import checksums, console, contract, exports, fair_warning, freezing, healing, model_dir, randomness, records
+from midepoch import serving, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
@@ -227,6 +228,11 @@ class Run:
             "kills": history["kills"] + bool(killed),
             "steps_done_again": history["steps_done_again"] + done_again,
         }
+        for line in fair_warning.of_flags(config, self.stopping.secs_left):
+            console.say(line)
+        self._size_is_known = False
+        if self.start.case == startup.RESUME:
+            self._warn_of_disk(self.start.prefix)
         self._write_run_files(saved.get("first_step", self.start.step))
         self._open_outputs()
 
@@ -242,6 +248,20 @@ class Run:
             fresh_slots=saved["optimizer"] != config.optimizer,
             notes=(*contract.adaptations(saved, self._contract()), *start.notes),
         )
+
+    def _warn_of_disk(self, prefix: str) -> None:
+        """Compares the free disk with what the checkpoints to come will need, by the size of one that has been saved."""
+        self._size_is_known = True
+        directory = self.config.model_dir
+        line = fair_warning.of_disk(
+            shutil.disk_usage(directory).free,
+            sum(file["bytes"] for file in model_dir.read_manifest(prefix)["files"].values()),
+            self.config.keep_checkpoint_max,
+            len(model_dir.steps_on_disk(directory)),
+            self.best.best is not None,
+        )
+        if line:
+            console.say(line)
 
     def _write_run_files(self, first_step: int) -> None:
         directory = self.config.model_dir
@@ -465,6 +485,8 @@ class Run:
         """Takes the time a save took."""
         self.last_save_at = time.monotonic()
         self.stopping.took(SAVE, secs)
+        if not self._size_is_known:
+            self._warn_of_disk(model_dir.prefix_of(self.config.model_dir, step))
         self._events.scalars(step, {"save_secs": secs})
         self._events.flush()
         self._lock.note(step)

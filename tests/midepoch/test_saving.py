@@ -1,0 +1,34 @@
+"""Weights that are no numbers, and what TensorFlow and the system say of a save that fails, as one line."""
+
+import errno
+
+import pytest
+import tensorflow as tf
+
+from midepoch.errors import UserError
+from midepoch.saving import check_finite, failure_explained
+
+
+def test_finite_weights_pass_and_others_are_named():
+    check_finite(3, {"a": True, "b": True})
+    with pytest.raises(UserError, match="the weights b are not finite after step 3"):
+        check_finite(3, {"a": True, "b": False})
+
+
+@pytest.mark.parametrize(
+    "error, line",
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "run/x.tmp"), "failed: run/x.tmp: No space left on device; make room"),
+        (
+            tf.errors.OutOfRangeError(None, None, "{{function_node w}} /run/a.data; No space left on device [Op:SaveV2]"),
+            "failed: /run/a.data: No space left on device; make room",
+        ),
+        (tf.errors.UnknownError(None, None, "Node: 'save'\n/run/a; File too large\n\t [[save]]"), "failed: /run/a: File too large; make"),
+        (tf.errors.InternalError(None, None, "something else"), "failed: something else; make room"),
+    ],
+)
+def test_failure_is_one_line_and_never_the_end_of_the_data(error, line):
+    with pytest.raises(UserError) as caught:
+        with failure_explained(40):
+            raise error
+    assert f"saving at step 40 {line}" in str(caught.value) and "\n" not in str(caught.value)
