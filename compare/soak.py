@@ -145,14 +145,18 @@ def exit_code(process: int, wait: bool = True) -> Optional[int]:
     return os.waitstatus_to_exitcode(status) if done else None
 
 
-def printed(directory: str, since: int = 0) -> str:
+def bytes_printed(directory: str) -> int:
+    """Returns how much the processes of a model_dir have printed."""
+    return os.path.getsize(directory + ".txt") if os.path.exists(directory + ".txt") else 0
+
+
+def printed(directory: str, since: int) -> str:
     """Returns what the processes of a model_dir have printed, from a byte on."""
-    try:
-        with open(directory + ".txt", "rb") as file:
-            file.seek(since)
-            return file.read().decode()
-    except FileNotFoundError:
+    if not bytes_printed(directory):
         return ""
+    with open(directory + ".txt", "rb") as file:
+        file.seek(since)
+        return file.read().decode(errors="replace")  # the last character may be half written
 
 
 class Soak:
@@ -248,7 +252,7 @@ class Soak:
         """Sends signals at random moments after the program has announced itself; to every other process two of them."""
         directory = self._directory("signalled")
         for _ in range(signals):
-            before = len(printed(directory).encode())
+            before = bytes_printed(directory)
             process = self._program.start(directory)
             code = None
             while code is None and "\ntarget " not in "\n" + printed(directory, before):
@@ -276,7 +280,7 @@ class Soak:
         directory = self._directory("limited")
         for _ in range(limits):
             secs = self._run_secs + self._random.uniform(*_LIMIT_SECS)
-            before, started = len(printed(directory).encode()), time.monotonic()
+            before, started = bytes_printed(directory), time.monotonic()
             code = exit_code(self._program.start(directory, _ENDLESS, f"--max_run_secs={secs:.2f}"))
             left = secs - (time.monotonic() - started)
             self.least_secs_left = min(self.least_secs_left, left)

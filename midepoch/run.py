@@ -17,7 +17,7 @@ import tensorflow as tf
 from midepoch import best as best_lib
 from midepoch import config as config_lib
 from midepoch import checksums, console, contract, exports, fair_warning, freezing, healing, model_dir, randomness, records
-from midepoch import serving, startup, stream
+from midepoch import saving, serving, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
@@ -289,11 +289,12 @@ class Run:
 
     def close(self, step: int) -> None:
         """Closes the outputs and notes that this process ended in order, after `step`."""
-        self._events.close()
-        if self._eval_events:
-            self._eval_events.close()
-        if self._ledger:
-            self._ledger.close()
+        with saving.failure_explained(step):
+            self._events.close()
+            if self._eval_events:
+                self._eval_events.close()
+            if self._ledger:
+                self._ledger.close()
         self._lock.note(step, running=False)
 
     def give_up(self) -> None:
@@ -430,9 +431,10 @@ class Run:
         if not self.schedule.log(step):
             return
         steps_per_sec, examples_per_sec = self._progress.rates(step, examples_seen)
-        self._events.scalars(
-            step, {"loss": loss, "learning_rate": self.config.learning_rate, "examples_per_sec": examples_per_sec}
-        )
+        with saving.failure_explained(step):
+            self._events.scalars(
+                step, {"loss": loss, "learning_rate": self.config.learning_rate, "examples_per_sec": examples_per_sec}
+            )
         left = console.duration((self.target_steps() - step) / steps_per_sec) if steps_per_sec else "?"
         console.say(
             f"step {step}/{self.target_steps()}   {self._epoch_place(examples_seen)}loss {loss:.4f}   "
