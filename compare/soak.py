@@ -103,6 +103,12 @@ AIMS = (
     Aim("between the two metrics files", "renamed", r"metrics_eval_best_weights\.json", 1),
     Aim("after the metrics", "renamed", r"metrics_eval_last_weights\.json", 2),
 )
+# What happens once in a run, at its end.
+AIMS_AT_THE_END = (
+    Aim("in the export", "created", "export/temp-.*", 1, 0.5),
+    Aim("after the export", "renamed", r"export/\d+", 1, 0.02),
+)
+_LAST_STEPS = 32
 
 
 class Program:
@@ -129,7 +135,7 @@ class Program:
                 os.dup2(output, 1)
                 os.dup2(output, 2)
                 sys.argv = [f"{self.name}.train", f"--model_dir={directory}", *FLAGS, *flags]
-                cli.run(self._train)
+                cli.run(self._train, readers={})
             except SystemExit as end:
                 code = end.code
             finally:
@@ -211,8 +217,7 @@ class Soak:
         """Kills so many processes, and lets the last run come to its end."""
         directory, done = self._directory("killed"), 0
         while done < kills and not self.problems:
-            aim = self._random.choice(AIMS) if self._random.random() < _AIMED else AT_RANDOM
-            code = self._start_and_kill(directory, aim)
+            code = self._start_and_kill(directory, self._aim(directory))
             if code == -signal.SIGKILL:
                 done += 1
                 if done % 10 == 0:
@@ -224,9 +229,15 @@ class Soak:
                 self._problem(directory, f"a process ended with {code}")
         self._finish(directory)
 
+    def _aim(self, directory: str) -> Aim:
+        if self._random.random() >= _AIMED:
+            return AT_RANDOM
+        at_the_end = max(model_dir.steps_on_disk(directory), default=0) >= STEPS - _LAST_STEPS
+        return self._random.choice(AIMS_AT_THE_END if at_the_end else AIMS)
+
     def _start_and_kill(self, directory: str, aim: Aim) -> int:
         """Starts a process, kills it when the aim is met, but in any case before long; returns how it ended."""
-        watch = Watch(directory, ("best_weights", "eval"))
+        watch = Watch(directory, ("best_weights", "eval", "export"))
         process = self._program.start(directory)
         to_meet, to_see, code = self._random.randint(1, aim.up_to), _MOST_CHANGES, None
         while code is None and to_meet and to_see:
@@ -307,9 +318,13 @@ class Soak:
 
 
 def files(directory: str) -> List[str]:
-    """Returns the names of all files under a directory; not the event files, of which there is one for every start."""
+    """Returns the names of all files under a directory; not the event files, of which there is one for every start.
+
+    An export, whose name is the time, is called `export/<time>`.
+    """
     found = (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
-    return sorted(os.path.relpath(path, directory) for path in found if "tfevents" not in path)
+    names = (os.path.relpath(path, directory) for path in found if "tfevents" not in path)
+    return sorted(re.sub(r"^export/\d+", "export/<time>", name) for name in names)
 
 
 def differences(run: str, undisturbed: str) -> List[str]:
