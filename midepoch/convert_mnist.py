@@ -59,7 +59,9 @@ def read_source(input_dir: str, output_dir: str, train_shards: int) -> Dict[str,
     """
     _check_output(output_dir)
     if not os.path.isdir(input_dir):
-        raise UserError(f"--input_dir={input_dir} is no folder; give the one that holds train-images-idx3-ubyte.gz and the others")
+        raise UserError(
+            f"--input_dir={input_dir} is no folder; give the one that holds train-images-idx3-ubyte.gz and the others"
+        )
     parts = {part: _read_examples(input_dir, name) for part, name in _NAMES_IN_SOURCE.items()}
     num_train = len(parts["train"].labels)
     if not 1 <= train_shards <= num_train:
@@ -89,7 +91,8 @@ def write_shards(parts: Dict[str, Examples], output_dir: str, train_shards: int)
             for name in sorted(os.listdir(unfinished)):
                 os.rename(os.path.join(unfinished, name), os.path.join(output_dir, name))
     except OSError as error:
-        raise UserError(f"--output_dir={output_dir}: cannot write there: {error.strerror}; mend it or give another") from error
+        line = f"--output_dir={output_dir}: cannot write there: {error.strerror}; mend it or give another"
+        raise UserError(line) from error
     except tf.errors.OpError as error:  # a full disk
         raise UserError(f"--output_dir={output_dir}: cannot write there: {one_line(error)}; nothing is kept") from error
 
@@ -111,7 +114,9 @@ def _read_examples(input_dir: str, name: str) -> Examples:
         )
     if images.shape[1:] != (IMAGE_SIZE, IMAGE_SIZE):
         rows, columns = images.shape[1:]
-        raise UserError(f"{images_path} holds images of {rows}×{columns} pixels; the task mnist takes {IMAGE_SIZE}×{IMAGE_SIZE}")
+        raise UserError(
+            f"{images_path} holds images of {rows}×{columns} pixels; the task mnist takes {IMAGE_SIZE}×{IMAGE_SIZE}"
+        )
     wrong = np.flatnonzero(labels >= NUM_CLASSES)
     if len(wrong):
         raise UserError(
@@ -126,7 +131,9 @@ def _check_output(output_dir: str) -> None:
     names = sorted(os.listdir(output_dir)) if os.path.isdir(output_dir) else []
     for name in names:
         if name.startswith(("train-", "eval-")) and name.endswith(".tfrecord"):
-            raise UserError(f"--output_dir={output_dir} holds {name} already, and nothing is overwritten; give another folder")
+            raise UserError(
+                f"--output_dir={output_dir} holds {name} already, and nothing is overwritten; give another folder"
+            )
 
 
 def _write(examples: Examples, prefix: str, num_shards: int) -> None:

@@ -160,7 +160,9 @@ def test_input_dir_that_is_not_there(refused, tmp_path):
     refused("nowhere is no folder", f"--input_dir={tmp_path / 'nowhere'}", f"--output_dir={tmp_path / 'data'}")
 
 
-@pytest.mark.parametrize("argument, line", [("--inputdir=x", "unrecognized arguments"), ("--train_shards=few", "invalid int")])
+@pytest.mark.parametrize(
+    "argument, line", [("--inputdir=x", "unrecognized arguments"), ("--train_shards=few", "invalid int")]
+)
 def test_mistyped_flag(refused, source, argument, line):
     refused(line, f"--input_dir={source}", argument)
 
@@ -180,7 +182,10 @@ def test_output_dir_that_cannot_be_made(refused, source):
     refused("--output_dir=/proc/data: cannot write there", f"--input_dir={source}", "--output_dir=/proc/data")
 
 
-@pytest.mark.parametrize("name", ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"])
+@pytest.mark.parametrize(
+    "name",
+    ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"],
+)
 def test_missing_file(refused, source, name):
     (source / name).unlink()
     refused(f"holds neither {name} nor {name}.gz")
