@@ -34,5 +34,5 @@ def predict(config: TrainConfig, task: Optional[Any] = None) -> Iterator[Dict[st
 
 
 def scratch_estimator(saved: SavedCheckpoint) -> tf.estimator.Estimator:
-    """Returns an Estimator whose model_dir is the scratch folder of the copy: it draws each evaluation into TensorBoard there."""
+    """Returns an Estimator whose model_dir is the copy's scratch folder: there it draws each evaluation for TensorBoard."""
     return tf.estimator.Estimator(model.make_model_fn(saved), config=run_config(saved.config))

@@ -20,9 +20,10 @@ def export_best(run: Run, step: int) -> None:
     prefix = run.weights_to_export()
     model = Model(run, training=False)
     restore_weights(model, prefix)
-    # A signature's function finds its variables only if the object that is saved holds them; Keras 3 wraps each in one of its own.
+    # A signature's function finds its variables only if the object that is saved holds them; those of Keras 3 are wrapped.
     servable = tf.Module()
-    servable.variables_served = [w if isinstance(w, tf.Variable) else w.value for w in model.model.weights] + [model.global_step]
+    servable.weights = [weight if isinstance(weight, tf.Variable) else weight.value for weight in model.model.weights]
+    servable.global_step = model.global_step
     temporary = exports.begin(run.config.model_dir)
     written = exports.timestamped(temporary)
     tf.saved_model.save(servable, written, signatures=serving_signatures(run, model))

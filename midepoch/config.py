@@ -57,8 +57,8 @@ class TrainConfig:
         None, str, "Directory of this run (required). If it holds a checkpoint, training goes on from it."
     )
     mode: str = _flag(
-        "train", str, "`evaluate` prints the metrics of a checkpoint as a line of JSON, `predict` a line for each evaluation "
-        "example. Both only read model_dir, and take the flags left at their defaults from its run.json.",
+        "train", str, "`evaluate` prints the metrics of a checkpoint as a line of JSON, `predict` a line for each "
+        "evaluation example. Both only read model_dir, and take the flags left at their defaults from its run.json.",
         choices=("train", "evaluate", "predict"),
     )
     checkpoint: Optional[str] = _flag(
@@ -156,8 +156,8 @@ class TrainConfig:
         training = self.mode == "train"
         if training and self.checkpoint is not None:
             raise UserError(
-                f"--checkpoint={self.checkpoint} is for --mode=evaluate and predict; training goes on from the newest checkpoint, "
-                "and a new run starts from another one's with --restore_from"
+                f"--checkpoint={self.checkpoint} is for --mode=evaluate and predict; training goes on from the newest "
+                "checkpoint, and a new run starts from another one's with --restore_from"
             )
         _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=training)
         _check_exclusive(self, ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs"))

@@ -532,7 +532,9 @@ class Run:
         if prefix and model_dir.step_of(prefix) == self.best.step:
             return prefix
         last = model_dir.newest_valid(self.config.model_dir)
-        missing = "no weights were ever the best" if self.best.step is None else f"the best weights, of step {self.best.step}, are gone"
+        missing = f"the best weights, of step {self.best.step}, are gone"
+        if self.best.step is None:
+            missing = "no weights were ever the best"
         console.say(f"{missing}: exporting the last ones, of step {model_dir.step_of(last)}")
         return last
 
@@ -544,7 +546,8 @@ class Run:
           step: the global step at which the run has ended.
         """
         weights_step = model_dir.step_of(prefix)
-        evaluated = [metrics for metrics in (self.best.best, self.best.last) if metrics and metrics["global_step"] == weights_step]
+        known = [metrics for metrics in (self.best.best, self.best.last) if metrics]
+        evaluated = [metrics for metrics in known if metrics["global_step"] == weights_step]
         return {
             "weights": "best" if os.path.dirname(prefix) == self.best_directory else "last",
             "weights_step": weights_step,
@@ -650,7 +653,9 @@ def open_run(
       StoppedBeforeTraining: a signal came in the meantime.
     """
     if config.mode != "train":
-        raise UserError(f"--mode={config.mode}, but this call trains; call {config.mode}() of {program}/evaluate.py, or leave it out")
+        raise UserError(
+            f"--mode={config.mode}, but this call trains; call {config.mode}() of {program}/evaluate.py, or leave it out"
+        )
     stopping = stopping or Stopping()
     stopping.set_limit(config.max_run_secs)
     stopping.check()  # importing TensorFlow has taken seconds

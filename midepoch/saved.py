@@ -92,15 +92,16 @@ class SavedCheckpoint:
           batches: outputs by name, arrays [B, ...], in the order of the evaluation data.
 
         Yields:
-          `example_id`: its number in the evaluation data, from 0, over all files in sorted order. `outputs`: numbers in nested
-          lists; by name if the task's outputs are a dict. What is not finite is None, as JSON has no NaN.
+          `example_id`: its number in the evaluation data, from 0, over all files in sorted order. `outputs`: numbers in
+          nested lists; by name if the task's outputs are a dict. What is not finite is None, as JSON has no NaN.
         """
         example_id = 0
         for batch in batches:
             values = {name: array.tolist() for name, array in batch.items()}
             for row in zip(*values.values()):
                 outputs = {name: _for_json(value) for name, value in zip(values, row)}
-                yield {"example_id": example_id, "outputs": outputs.get("outputs") if list(outputs) == ["outputs"] else outputs}
+                unnamed = list(outputs) == ["outputs"]
+                yield {"example_id": example_id, "outputs": outputs["outputs"] if unnamed else outputs}
                 example_id += 1
 
 
@@ -157,7 +158,9 @@ def _run_config(config: TrainConfig) -> TrainConfig:
     run = model_dir.read_json(os.path.join(directory, model_dir.RUN_FILE))
     saved = run.get("config") if isinstance(run, dict) else None
     if not isinstance(saved, dict):
-        raise UserError(f"--model_dir={directory} holds no readable run.json, so it is not that of a run; give one that training made")
+        raise UserError(
+            f"--model_dir={directory} holds no readable run.json, so it is not that of a run; give one that training made"
+        )
     fields = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
     wanted = {name: getattr(config, name) for name in _FREE if getattr(config, name) != fields[name]}
     known = {name: value for name, value in saved.items() if name in fields}

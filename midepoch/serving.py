@@ -38,8 +38,8 @@ def _named(what: str, value: Any, task: str) -> Dict[str, Any]:
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, (tf.Tensor, tf.TensorSpec)):
             raise UserError(
-                f"--task={task}: among the {what} is a {type(tensor).__name__}; a SavedModel takes and gives one tensor, or a flat "
-                "dict of tensors by name: return such, or train with --noexport"
+                f"--task={task}: among the {what} is a {type(tensor).__name__}; a SavedModel takes and gives one tensor, or "
+                "a flat dict of tensors by name: return such, or train with --noexport"
             )
     return dict(tensors)
 
@@ -110,8 +110,8 @@ def check(task: Any, name: str, model: tf.keras.Model, seed: int, dataset: tf.da
         variables = {id(variable.handle) for variable in graph.variables}
         if any(tensor.dtype == tf.resource and id(tensor) not in variables for tensor, _ in graph.captures):
             raise UserError(
-                f"--task={name} uses a lookup table or another resource that is no variable, which this SavedModel cannot hold; "
-                "train with --noexport"
+                f"--task={name} uses a lookup table or another resource that is no variable, which this SavedModel cannot "
+                "hold; train with --noexport"
             )
 
 
@@ -126,6 +126,6 @@ def _traced(to_features: Callable, task: Any, name: str, model: Any, seed: int, 
         raise
     except Exception as error:  # whatever the user's code raises
         raise UserError(
-            f"--task={name} fails on a batch of any size, as a SavedModel takes it: {one_line(error)}; mend that, or train with "
-            "--noexport"
+            f"--task={name} fails on a batch of any size, as a SavedModel takes it: {one_line(error)}; mend that, or "
+            "train with --noexport"
         ) from error

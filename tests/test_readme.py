@@ -68,7 +68,7 @@ def same_weights(one, other):
 def test_own_task_trains_and_resumes(folder, program, task):
     def train(model_dir, train_steps, seed=1):
         return loop(program).train_and_evaluate(
-            TrainConfig(model_dir=model_dir, task=task, train_steps=train_steps, seed=seed, eval_every_steps=50, export=train_steps == 10)
+            TrainConfig(model_dir=model_dir, task=task, train_steps=train_steps, seed=seed, eval_every_steps=50)
         )
 
     assert train("resumed", 5).step == 5  # 400 examples: in mid-epoch

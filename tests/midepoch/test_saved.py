@@ -17,7 +17,8 @@ def run(tmp_path):
     """A model_dir with nothing but its run.json."""
     directory = tmp_path / "run"
     directory.mkdir()
-    config = TrainConfig(model_dir="elsewhere", num_epochs=3, task="mine:Mine", batch_size=8, seed=5, eval_files="e*").resolved()
+    fields = dict(num_epochs=3, task="mine:Mine", batch_size=8, seed=5, eval_files="e*")
+    config = TrainConfig(model_dir="elsewhere", **fields).resolved()
     model_dir.write_json(str(directory / model_dir.RUN_FILE), {"config": {**vars(config), "gone": 1}})
     return directory
 

@@ -44,7 +44,8 @@ def test_features_of_unknown_rank():
 def test_outputs_by_name():
     assert list(serving.named_outputs(tf.zeros([2]), "own")) == ["outputs"]
     assert list(serving.named_outputs({"logits": tf.zeros([2])}, "own")) == ["logits"]
-    for bad, kind in [((tf.zeros([2]), tf.zeros([2])), "tuple"), ({"a": {"b": tf.zeros([2])}}, "dict"), ({3: tf.zeros([2])}, "Tensor")]:
+    one = tf.zeros([2])
+    for bad, kind in [((one, one), "tuple"), ({"a": {"b": one}}, "dict"), ({3: one}, "Tensor")]:
         with pytest.raises(UserError, match=f"among the outputs is a \\w*{kind}.*--noexport"):
             serving.named_outputs(bad, "own")
 

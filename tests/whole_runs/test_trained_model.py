@@ -1,4 +1,4 @@
-"""What a trained model is for: its SavedModel, `--mode=evaluate` and `--mode=predict`; and a kill in the middle of an export."""
+"""What a trained model is for: its SavedModel, `--mode=evaluate` and `--mode=predict`; and a kill in mid-export."""
 
 import concurrent.futures
 import importlib
@@ -177,7 +177,8 @@ def test_done_is_trained_and_exported(results, root, data, name, program, tmp_pa
         result, out = train(EPOCHS + 1)
     last = LAST_STEP + runs.STEPS_PER_EPOCH
     assert f"the best weights, of step {BEST_STEP}, are gone: exporting the last ones, of step {last}" in out
-    assert sorted(os.path.join("export", path.name) for path in (run / "export").iterdir()) == [exported, exports.newest(str(run))]
+    names = sorted(os.path.join("export", path.name) for path in (run / "export").iterdir())
+    assert names == [exported, exports.newest(str(run))]
     note = model_dir.read_json(os.path.join(result.export, exports.NOTE))
     assert (note["weights"], note["weights_step"], note["run_step"]) == ("last", last, last)
     assert note["metrics"] == model_dir.read_json(str(run / model_dir.LAST_METRICS_FILE))
@@ -310,7 +311,8 @@ def killed_in_the_export(program, folder, flags):
     """Starts a program as a process and kills it with SIGKILL while it exports."""
     process = subprocess.Popen(
         [sys.executable, "-m", f"{program}.train", *(f"--{key}={value}" for key, value in flags.items())],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": REPOSITORY},
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "PYTHONPATH": REPOSITORY},
     )
     lines = []
     for line in process.stdout:
@@ -334,11 +336,13 @@ def test_sigkill_in_the_middle_of_an_export_is_finished_at_the_next_start(tmp_pa
         (temporary,) = os.listdir("run/export")
         assert temporary.startswith("temp-")
         checkpoints = listing(tmp_path / program / "run" / "best_weights")
-        result = importlib.import_module(f"{program}.loop").train_and_evaluate(TrainConfig(**flags[program]), tiny_task.Tiny())
+        loop = importlib.import_module(f"{program}.loop")
+        result = loop.train_and_evaluate(TrainConfig(**flags[program]), tiny_task.Tiny())
         out = capsys.readouterr().out
         assert f"removed export/{temporary}, an export that was not finished" in out
         assert out.splitlines()[-1].startswith("done 5/5 · best accuracy")
         assert f" · {exports.newest('run')} · 2 starts, 1 kill, 0 steps done again" in out
         assert os.listdir("run/export") == [os.path.basename(result.export)]
-        assert tf.saved_model.load(result.export).signatures["serving_default"](features=tf.zeros([3, 4]))["outputs"].shape == [3, 2]
+        served = tf.saved_model.load(result.export).signatures["serving_default"]
+        assert served(features=tf.zeros([3, 4]))["outputs"].shape == [3, 2]
         assert listing(tmp_path / program / "run" / "best_weights") == checkpoints
