@@ -89,7 +89,7 @@ class TrainConfig:
         choices=("window", "buffer", "none"),
     )
     shuffle_window: int = _flag(
-        16384, int, "With --shuffle=window: records permuted together; two to three windows are in memory.", minimum=1
+        16384, int, "With --shuffle=window: records permuted together; up to four windows are in memory.", minimum=1
     )
     shuffle_block: int = _flag(
         256, int, "With --shuffle=window: consecutive records read together; smaller mixes better, reads slower.",

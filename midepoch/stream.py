@@ -16,8 +16,8 @@ where π(seed, e) is the permutation of epoch e:
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
 
-Memory of `window`, at most: W × 3 × (bytes of a record + 64), and as many bytes again as tensorflow's allocator keeps. The three are
-the window in use, and the next one, which is held twice for the moment in which it is put in order.
+Memory of `window`: at most 4 × W × (bytes of a record + 64) + 16 MB, and the parsed batches that tf.data prefetches. Of the
+four, one is the window in use; the next one is read while it is used, copied into a matrix, and copied in its new order.
 """
 
 from typing import Any, Callable, Tuple
@@ -32,8 +32,8 @@ from midepoch.records import RecordIndex
 # Counted up when a change of the pipeline makes old iterator states unusable (positions stay valid for ever).
 PIPELINE_VERSION = 2
 
-# At most: the one in use, and the next one, before and after it is put in order.
-WINDOWS_IN_MEMORY = 3
+WINDOWS_IN_MEMORY = 4  # at most; see above
+_MORE_BYTES_PER_RECORD, _MORE_BYTES = 64, 16 * 2**20
 
 _ROUNDS = 8
 _READ_BYTES = 256 * 1024
@@ -109,6 +109,15 @@ class WindowOrder:
         """Returns π(seed, epoch); int64 [N]. For tests and people; the pipeline never needs all of it."""
         windows = tf.range(self.num_windows, dtype=tf.int64)
         return np.concatenate([self.window_order(tf.constant(epoch, tf.int64), w)[0].numpy() for w in windows])
+
+
+# No function of the pipeline has Python control flow over tensors. Converting them all would take a second of every start.
+_plain = tf.autograph.experimental.do_not_convert
+
+
+def window_memory_bytes(window: int, record_bytes: float) -> int:
+    """Returns what a window shuffle needs at most, parsed batches not counted; `window` in records."""
+    return int(WINDOWS_IN_MEMORY * window * (record_bytes + _MORE_BYTES_PER_RECORD)) + _MORE_BYTES
 
 
 Batch = Tuple[Any, Any, dict]
@@ -218,10 +227,12 @@ class ExampleStream:
         aligned = order.num_windows == 1 or (order.window % batch_size == 0 and start_in_window % batch_size == 0)
         rows_per_batch = 1 if aligned else (batch_size + order.window - 2) // order.window + 1  # windows a batch can meet
 
+        @_plain
         def blocks(window) -> tf.Tensor:
             listed = order.window_blocks(window // order.num_windows, window % order.num_windows)
             return tf.pad(listed, [[0, order.blocks_per_window - tf.size(listed)]], constant_values=-1)
 
+        @_plain
         def permute(window, records) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             # tf.equal, since in an Estimator's graph `==` between tensors asks whether they are the same object.
             epoch, in_epoch = window // order.num_windows, window % order.num_windows
@@ -282,6 +293,7 @@ class ExampleStream:
         mean_block_bytes = sum(self.index.file_bytes) // order.num_blocks
         buffer_bytes = min(max(mean_block_bytes, 4096), _READ_BYTES)
 
+        @_plain
         def read(block) -> tf.data.Dataset:
             # The reader starts at the block's offset and goes on into the next files, where the block does.
             start = tf.gather(block_starts, block)
@@ -293,6 +305,7 @@ class ExampleStream:
             )
             return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block).take(1)
 
+        @_plain
         def read_or_nothing(block) -> tf.data.Dataset:
             variant = tf.cond(
                 block >= 0,

@@ -31,7 +31,7 @@ from compare.bench import synthetic
 from compare.bench.speed import machine
 from midepoch.config import TrainConfig
 from midepoch.randomness import make_deterministic
-from midepoch.stream import ExampleStream
+from midepoch.stream import ExampleStream, window_memory_bytes
 
 RECORDS = (60_000, 1_000_000, 10_000_000)
 BUFFERS = (1_000, 10_000, 60_000)
@@ -153,7 +153,7 @@ def speed_and_memory(dataset: tf.data.Dataset, secs: float = SPEED_SECS) -> Tupl
     gc.collect()
     forget_peak()
     before = memory_kb("VmRSS")
-    iterator = iter(dataset.repeat())
+    iterator = iter(dataset.repeat())  # `skip` ends with the epoch
 
     @tf.function
     def read(batches):
@@ -308,6 +308,8 @@ def bars(measured: List[dict]) -> str:
     by = {(numbers["arm"], numbers["num_records"]): numbers for numbers in measured}
     sizes = sorted({numbers["num_records"] for numbers in measured})
     lines = ["| wanted of window | records | measured | bar | met |", "|---|---|---|---|---|"]
+    record_bytes = synthetic.example_rows(np.zeros([1, VALUE_BYTES], np.uint8), np.zeros(1, int)).shape[1]
+    bound_mb = window_memory_bytes(TrainConfig(model_dir="unused", train_steps=1).shuffle_window, record_bytes) / 2**20
 
     def line(what, size, value, bar, at_most):
         met = "yes" if (value <= bar if at_most else value >= bar) else "**no**"
@@ -316,6 +318,7 @@ def bars(measured: List[dict]) -> str:
     for size in sizes:
         window, buffer = by["window", size], by[f"buffer {BUFFERS[-1]}", size]
         line("state bytes", size, window["state_bytes"], 4096, True)
+        line("peak MB, by the formula in midepoch/stream.py", size, window["peak_mb"], round(bound_mb), True)
         line(f"saving, times faster than shuffle({BUFFERS[-1]})", size, buffer["save_ms"] / window["save_ms"], 20, False)
         line("restore + first batch, late / early", size, window["late_ms"] / window["early_ms"], 1.3, True)
         line("restore + first batch, late / fresh start", size, window["late_ms"] / window["fresh_ms"], 2, True)

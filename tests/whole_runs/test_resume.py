@@ -67,6 +67,7 @@ def test_stop_and_go_on_at_every_step(undisturbed, data, tmp_path):
     "flags",
     [
         dict(shuffle="window", shuffle_window=8, shuffle_block=4),  # batches never lie across two windows
+        dict(shuffle="window", shuffle_window=3, shuffle_block=1),  # a batch lies across two or three
         dict(shuffle="none"),
         dict(shuffle="buffer", shuffle_buffer_size=10),
     ],
@@ -76,7 +77,8 @@ def test_stop_and_go_on_at_every_step(undisturbed, data, tmp_path):
 def test_other_orders_interval_of_five_and_stops_off_the_grid(program, flags, data, tmp_path):
     flags = dict(num_epochs=EPOCHS, save_checkpoints_steps=5, record_examples=True, **flags, **data)
     runs.train(program, tmp_path / "undisturbed", **flags)
-    stops = [runs.train(program, tmp_path / "stopped", stop_after=step, **flags).step for step in (2, 9, 13)]
+    # Windows of 8 examples, two steps each, end at steps 2 and 10.
+    stops = [runs.train(program, tmp_path / "stopped", stop_after=step, **flags).step for step in (2, 10, 13)]
     assert any(step % 5 for step in stops)
     assert runs.train(program, tmp_path / "stopped", **flags).finished
     assert_same_run(tmp_path / "stopped", tmp_path / "undisturbed", losses=False)

@@ -43,7 +43,7 @@ def test_made_files_lie_where_the_index_says(directory):
         assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("arm, lost", [("buffer 60000", False), ("skip", True)])
+@pytest.mark.parametrize("arm, lost", [("buffer 1000", False), ("skip", True)])
 def test_an_arm_measured(arm, lost, directory, monkeypatch):
     monkeypatch.setattr(scale, "TIMES", 1)
     monkeypatch.setattr(scale, "SPEED_SECS", 0.1)
