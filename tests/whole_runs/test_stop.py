@@ -69,12 +69,11 @@ def data(tmp_path_factory):
 @pytest.mark.parametrize("program", runs.PROGRAMS)
 def test_evaluation_is_left_and_made_by_the_next_start(program, data, tmp_path, capsys):
     flags = dict(num_epochs=1, **data)
-    result = runs.train(program, tmp_path / "stopped", stopping=StopInEvaluation(), **flags)
+    result = runs.train(program, tmp_path, stopping=StopInEvaluation(), **flags)
     assert not result.finished and result.step == runs.STEPS_PER_EPOCH and result.metrics is None
     assert "SIGTERM: the evaluation of step 6 is left to the next start" in capsys.readouterr().out
-    assert runs.train(program, tmp_path / "stopped", **flags).finished
-    runs.train(program, tmp_path / "undisturbed", **flags)
-    assert runs.metrics_files(tmp_path / "stopped") == runs.metrics_files(tmp_path / "undisturbed")
+    result = runs.train(program, tmp_path, **flags)
+    assert result.finished and result.metrics["global_step"] == result.best_metrics["global_step"] == runs.STEPS_PER_EPOCH
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
