@@ -9,7 +9,7 @@ import tensorflow as tf
 from midepoch.errors import UserError, one_line
 
 # How TensorFlow puts what the operating system says, amid much else: `/path/of/a/file; No space left on device`.
-_FILE_AND_WHY = re.compile(r"(/\S+); (\w[\w ]*\w)")
+_FILE_AND_WHY = re.compile(r"(/\S+); (\w[\w -]*\w)")
 
 
 def check_finite(step: int, is_finite: Mapping[str, bool]) -> None:
