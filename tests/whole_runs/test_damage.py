@@ -38,21 +38,6 @@ FILES = {
 FOREIGN_METRICS = json.dumps({"accuracy": 0.99, "loss": 0.001, "global_step": 6, "epoch": 1.0})
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return runs.write_data(str(tmp_path_factory.mktemp("data")))
-
-
-@pytest.fixture(scope="module", params=runs.PROGRAMS)
-def trained(request, tmp_path_factory, data):
-    """(program, a run stopped in mid-epoch)."""
-    directory = tmp_path_factory.mktemp(f"trained-{request.param}") / "run"
-    table_runs.train(request.param, directory, data)
-    best = model_dir.newest_valid(str(directory / "best_weights"))
-    assert model_dir.step_of(best) == BEST_STEP and model_dir.steps_on_disk(str(directory)) == [13, 12, 10]
-    return request.param, directory
-
-
 def foreign(path, name, program):
     """Returns what another run, or another checkpoint, has under this name."""
     other = {STOPPED_AT: BEST_STEP, BEST_STEP: 10}
@@ -91,7 +76,7 @@ def files_of(directory):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_damage(name, damage, trained, data, tmp_path, capsys):
+def test_damage(name, damage, trained, table_data, tmp_path, capsys):
     program, healthy = trained
     run = tmp_path / "run"
     shutil.copytree(healthy, run)
@@ -99,7 +84,7 @@ def test_damage(name, damage, trained, data, tmp_path, capsys):
     if not found and "00001" in name:
         pytest.skip("lowlevel writes one data shard")
     harm(found[0], name, damage, program, healthy)
-    with table_runs.start(program, run, data) as started:
+    with table_runs.start(program, run, table_data) as started:
         step, best = started.start.step, started.best
     said = capsys.readouterr().out
     outcome, expected = FILES[name], files_of(healthy)
@@ -142,36 +127,26 @@ def test_damage(name, damage, trained, data, tmp_path, capsys):
         assert "run.json was missing or damaged" in said or damage == "flipped"
 
 
-@pytest.fixture(scope="module")
-def finished(trained, tmp_path_factory, data):
-    """The same run, trained to its end: all that was damaged has to end like this."""
-    program, stopped = trained
-    directory = tmp_path_factory.mktemp(f"finished-{program}") / "run"
-    shutil.copytree(stopped, directory)
-    assert table_runs.train(program, directory, data, stop_after=None).finished
-    return directory
-
-
 @pytest.mark.parametrize("damaged_steps", [(13,), (10, 12, 13)], ids=["one before", "best only"])
-def test_every_state_that_is_left_ends_as_the_undisturbed_run(damaged_steps, trained, finished, data, tmp_path, capsys):
+def test_every_state_that_is_left_ends_as_the_undisturbed_run(damaged_steps, trained, finished, table_data, tmp_path, capsys):
     program, healthy = trained
     shutil.copytree(healthy, tmp_path / "run")
     for step in damaged_steps:
         os.truncate(tmp_path / "run" / f"model.ckpt-{step}.index", 3)
-    assert table_runs.train(program, tmp_path / "run", data, stop_after=None).finished
+    assert table_runs.train(program, tmp_path / "run", table_data, stop_after=None).finished
     said = capsys.readouterr().out
     assert ("best_weights/model.ckpt-12 is the newest one left" in said) == (len(damaged_steps) == 3)
     runs.assert_same_bits(runs.last_variables(tmp_path / "run"), runs.last_variables(finished))
     assert runs.metrics_files(tmp_path / "run") == runs.metrics_files(finished)
 
 
-def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finished, data, tmp_path, capsys):
+def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finished, table_data, tmp_path, capsys):
     """Lost in best_weights and among the last: what is evaluated from there on is the best."""
     program, healthy = trained
     shutil.copytree(healthy, tmp_path / "run")
     for path in [*(tmp_path / "run").glob("model.ckpt-12.*"), *(tmp_path / "run").glob("best_weights/*.index")]:
         path.unlink()
-    assert table_runs.train(program, tmp_path / "run", data, stop_after=None).finished
+    assert table_runs.train(program, tmp_path / "run", table_data, stop_after=None).finished
     said = capsys.readouterr().out
     assert "of step 12, are lost: the best is sought anew" in said and "(step 18), first best saved" in said
     metrics = model_dir.read_json(str(tmp_path / "run" / model_dir.BEST_METRICS_FILE))
@@ -179,7 +154,7 @@ def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finis
     runs.assert_same_bits(runs.last_variables(tmp_path / "run"), runs.last_variables(finished))
 
 
-def test_finished_run_whose_best_was_lost_finds_one_again(trained, finished, data, tmp_path, capsys):
+def test_finished_run_whose_best_was_lost_finds_one_again(trained, finished, table_data, tmp_path, capsys):
     program, _ = trained
     run = tmp_path / "run"
     shutil.copytree(finished, run)
@@ -187,8 +162,8 @@ def test_finished_run_whose_best_was_lost_finds_one_again(trained, finished, dat
     for path in [*run.glob(f"model.ckpt-{best}.manifest.json"), *(run / "best_weights").glob("*.index")]:
         if best != 18 or "best_weights" in str(path):
             path.unlink()
-    assert table_runs.train(program, run, data, stop_after=None).finished
+    assert table_runs.train(program, run, table_data, stop_after=None).finished
     assert model_dir.step_of(model_dir.newest_valid(str(run / "best_weights"))) == 18
     capsys.readouterr()
-    assert table_runs.train(program, run, data, stop_after=None).finished
+    assert table_runs.train(program, run, table_data, stop_after=None).finished
     assert "already done" in capsys.readouterr().out

@@ -1,0 +1,34 @@
+"""Runs that several test files copy; nobody changes them."""
+
+import shutil
+
+import pytest
+
+from midepoch import model_dir
+from tests.whole_runs import runs, table_runs
+
+
+@pytest.fixture(scope="session")
+def table_data(tmp_path_factory):
+    """The data of `trained` and `finished`, as config values."""
+    return runs.write_data(str(tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture(scope="session", params=runs.PROGRAMS)
+def trained(request, tmp_path_factory, table_data):
+    """(program, a run stopped in mid-epoch, with two checkpoints before its last one, and the best of the same step as one)."""
+    directory = tmp_path_factory.mktemp(f"trained-{request.param}") / "run"
+    table_runs.train(request.param, directory, table_data)
+    best = model_dir.newest_valid(str(directory / "best_weights"))
+    assert model_dir.step_of(best) == 12 and model_dir.steps_on_disk(str(directory)) == [table_runs.STOPPED_AT, 12, 10]
+    return request.param, directory
+
+
+@pytest.fixture(scope="session")
+def finished(trained, tmp_path_factory, table_data):
+    """The same run, trained to its end undisturbed."""
+    program, stopped = trained
+    directory = tmp_path_factory.mktemp(f"finished-{program}") / "run"
+    shutil.copytree(stopped, directory)
+    assert table_runs.train(program, directory, table_data, stop_after=None).finished
+    return directory
