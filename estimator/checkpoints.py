@@ -37,9 +37,9 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         state = tf.train.get_checkpoint_state(run.config.model_dir)
         if state and state.last_preserved_timestamp:
             self._next_checkpoint_time = state.last_preserved_timestamp + self._every_secs
-        # Where the iterator's state does not fit, the iterator has been built at the right place, and is left out. So are the
-        # slots where they are another optimizer's, and `examples_seen` where the run starts at the first example with somebody
-        # else's weights: the saved position is not its own.
+        # Where the iterator's state does not fit, the iterator has been built at the right place, and is left out. So are
+        # the slots where they are another optimizer's, and `examples_seen` where the run starts at the first example with
+        # somebody else's weights: the saved position is not its own.
         position = [v for v in tf.compat.v1.global_variables() if v.op.name == inputs.EXAMPLES_SEEN]
         left_out = [*(slots if run.start.fresh_slots else ()), *(() if run.start.examples_seen else position)]
         restored = [v for v in tf.compat.v1.global_variables() if all(v is not other for other in left_out)]

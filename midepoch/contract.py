@@ -74,8 +74,8 @@ def adaptations(saved: Dict[str, Any], contract: Dict[str, Any]) -> List[str]:
     lines = []
     if saved["optimizer"] != contract["optimizer"]:
         lines.append(
-            f"--optimizer was {saved['optimizer']}, is {contract['optimizer']}: weights, step and position are kept, its slots "
-            "start from nothing"
+            f"--optimizer was {saved['optimizer']}, is {contract['optimizer']}: weights, step and position are kept, its "
+            "slots start from nothing"
         )
     if saved.get("freeze") != contract["freeze"]:
         lines.append(f"--freeze was {saved.get('freeze') or 'not set'}, is {contract['freeze'] or 'not set'}")

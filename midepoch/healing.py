@@ -81,7 +81,8 @@ def look_at_best(directory: str, best: Best) -> BestFound:
             break
     if not found and best.best:
         found, metrics = _same_step(directory, best.step), best.best
-    lost = not found and (bool(damaged) or best.best is not None or bool(best.last and best.last.get(best.metric) is not None))
+    had_one = bool(damaged) or best.best is not None or bool(best.last and best.last.get(best.metric) is not None)
+    lost = had_one and not found
     mended = not damaged and not lost and (not found or (_lies_in(found, folder) and metrics == best.best))
     return BestFound(found, metrics if found else None, tuple(damaged), lost, mended)
 

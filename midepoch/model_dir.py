@@ -203,7 +203,7 @@ def is_foreign(directory: str) -> bool:
     except OSError:
         return False
     own = any(name.endswith((_MANIFEST, _MANIFEST + _TEMPORARY)) for name in names)
-    return not own and any(re.search(r"\.(index|data-\d{5}-of-\d{5})$", name) for name in names)
+    return not own and any(re.search(r"\.data-\d{5}-of-\d{5}$", name) for name in names)
 
 
 def newest_manifest(directory: str) -> Optional[Dict[str, Any]]:
@@ -430,8 +430,8 @@ class Lock:
         except OSError as error:
             os.close(self._file)
             raise UserError(
-                f"--model_dir={directory}: no file can be locked there ({error.strerror}), so two processes could train in it; "
-                "give a directory on a file system with locks"
+                f"--model_dir={directory}: no file can be locked there ({error.strerror}), so two processes could train in "
+                "it; give a directory on a file system with locks"
             ) from error
         self._holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         self._write({**self.left_behind, **self._holder})  # who holds it now, and still how far the last one had come

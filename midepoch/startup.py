@@ -99,8 +99,8 @@ def choose_start(
         )
     if evaluated:  # case 2 too
         raise UserError(
-            f"--model_dir={directory} holds the metrics of a run, but none of its checkpoints; put them back, or give another "
-            "--model_dir"
+            f"--model_dir={directory} holds the metrics of a run, but none of its checkpoints; put them back, or give "
+            "another --model_dir"
         )
     if restore_from:  # case 3
         return _from_checkpoint(RESTORE_FROM, find_checkpoint(restore_from), facts, seekable)
@@ -110,8 +110,9 @@ def choose_start(
 def _on_disk(directory: str) -> List[str]:
     """Returns the prefixes of all checkpoints of a run, newest first; of one step, the last before the best."""
     best = os.path.join(directory, model_dir.BEST_WEIGHTS)
-    found = [(step, is_last, folder) for folder, is_last in ((directory, True), (best, False)) for step in model_dir.steps_on_disk(folder)]
-    return [model_dir.prefix_of(folder, step) for step, _, folder in sorted(found, reverse=True)]
+    steps = [(step, True, directory) for step in model_dir.steps_on_disk(directory)]
+    steps += [(step, False, best) for step in model_dir.steps_on_disk(best)]
+    return [model_dir.prefix_of(folder, step) for step, _, folder in sorted(steps, reverse=True)]
 
 
 def find_checkpoint(source: str, flag: str = "restore_from") -> str:
@@ -185,8 +186,9 @@ def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bo
         return dataclasses.replace(start, pipeline_start=start.examples_seen, notes=(note,))
     if case == RESUME:
         raise UserError(
-            f"{prefix} was saved with another pipeline ({changed or 'other data, seed or shuffle'}), and this one cannot seek to "
-            "its position; set the flags and TensorFlow back to what they were, or use --restore_from with another --model_dir"
+            f"{prefix} was saved with another pipeline ({changed or 'other data, seed or shuffle'}), and this one cannot seek "
+            "to its position; set the flags and TensorFlow back to what they were, or use --restore_from with another "
+            "--model_dir"
         )
     note = "data, seed or shuffle differ from those of --restore_from: starting at the first example"
     return dataclasses.replace(start, examples_seen=0, notes=(note,))

@@ -80,8 +80,8 @@ def parse_flags():
 
 @pytest.fixture
 def fake_checkpoint():
-    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: looks like one, or like a save killed just before
-    its commit; its prefix."""
+    """`fake_checkpoint(directory, step, committed=True, content="", **facts)`: looks like one, or like a save that was killed
+    just before its commit; its prefix."""
 
     def make(directory, step, committed=True, content="", **facts) -> str:
         prefix = model_dir.prefix_of(str(directory), step)

@@ -16,7 +16,7 @@ def table_data(tmp_path_factory):
 
 @pytest.fixture(scope="session", params=runs.PROGRAMS)
 def trained(request, tmp_path_factory, table_data):
-    """(program, a run stopped in mid-epoch, with two checkpoints before its last one, and the best of the same step as one)."""
+    """(program, a run stopped in mid-epoch, with two checkpoints before its last one; the best is of the step of one)."""
     directory = tmp_path_factory.mktemp(f"trained-{request.param}") / "run"
     table_runs.train(request.param, directory, table_data)
     best = model_dir.newest_valid(str(directory / "best_weights"))

@@ -1,7 +1,7 @@
 """What the tables of damage and of contracts share: one trained run of each program, and a start without its training.
 
-A start is all that happens before the framework is asked: contract, choice of the checkpoint, healing. The checks of the task
-itself, which cost a second and have nothing to do with either table, are done once and remembered.
+A start is all that happens before the framework is asked: contract, choice of the checkpoint, healing. The checks of the
+task itself, which cost a second and have nothing to do with either table, are done once and remembered.
 """
 
 import contextlib

@@ -45,4 +45,5 @@ def test_other_optimizer_and_frozen_variables(tmp_path, capsys):
         assert changed(run, 7, 9) == names - frozen
     if runs.HAS_ESTIMATOR:
         for step in (3, 4, 7, 9):  # 4: the first step of the other optimizer
-            assert first_difference(*(read_variables(checkpoint(tmp_path / p, step), with_slots=True) for p in runs.PROGRAMS)) is None
+            both = [read_variables(checkpoint(tmp_path / program, step), with_slots=True) for program in runs.PROGRAMS]
+            assert first_difference(*both) is None

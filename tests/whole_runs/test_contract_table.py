@@ -25,7 +25,7 @@ WAY_OUT = r".*set it back, or start a new run in another --model_dir with --rest
 TABLE = {
     "model_dir": (ALLOWED, {}, ""),  # every case here is a copy in another place
     "task": (REFUSED, dict(task="other"), "--task=other, but this run was trained with small" + WAY_OUT),
-    "train_files": (REFUSED, dict(train_files=None), r"training files .*4 files then, 1 now.*put them back, or .*--restore_from="),
+    "train_files": (REFUSED, dict(train_files=None), r"training files .*4 files then, 1 now.*put them back, .*--restore_from="),
     "eval_files": (ALLOWED, dict(eval_files=None), ""),
     "batch_size": (ADAPTED, dict(batch_size=5), "batch_size was 4, is 5.: seeking to example 50"),
     "num_epochs": (ALLOWED, dict(num_epochs=9), ""),

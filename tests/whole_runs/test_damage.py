@@ -100,9 +100,8 @@ def test_damage(name, damage, trained, table_data, tmp_path, capsys):
     after = files_of(run)
     if outcome == "one before":
         assert f"model.ckpt-{STOPPED_AT} is damaged (" in said
-        assert all(file.startswith("model.ckpt-13.") for file in damaged) and len(damaged) == len(list(healthy.glob("*-13.*"))) - (
-            damage == "missing"
-        )
+        assert all(file.startswith("model.ckpt-13.") for file in damaged)
+        assert len(damaged) == len(list(healthy.glob("*-13.*"))) - (damage == "missing")
         expected = {file: content for file, content in expected.items() if f"ckpt-{STOPPED_AT}." not in file}
     elif outcome == "made again":
         assert "best_weights made again from model.ckpt-12" in said

@@ -1,4 +1,4 @@
-"""The order of a save on disk: what is reported is synced, what it replaces is deleted only then; told by the system calls."""
+"""The order of a save on disk: what is reported is synced, what it replaces is deleted only then. Told by the calls."""
 
 import importlib
 import os
@@ -29,7 +29,8 @@ def acts(monkeypatch):
     monkeypatch.setattr(os, "fsync", recorded("sync", os.fsync, path_of))
     monkeypatch.setattr(os, "replace", recorded("rename", os.replace, lambda source, target: (os.path.abspath(target),)))
     monkeypatch.setattr(os, "remove", recorded("delete", os.remove, lambda path: (os.path.abspath(path),)))
-    monkeypatch.setattr(file_io, "delete_file", recorded("delete", file_io.delete_file, lambda path: (os.path.abspath(path),)))
+    delete = recorded("delete", file_io.delete_file, lambda path: (os.path.abspath(path),))
+    monkeypatch.setattr(file_io, "delete_file", delete)
     return done
 
 
@@ -59,7 +60,8 @@ def test_a_save_is_on_disk_before_it_counts_and_before_anything_older_is_deleted
     for place, (what, path) in enumerate(acts):
         if what == "delete" and CHECKPOINT.match(path):
             folder, step = os.path.dirname(path), int(CHECKPOINT.match(path).group(2))
-            newer = [at for at, name in zip(commits, names) if os.path.dirname(name) == folder and int(name.split("-")[1]) > step]
+            here = [(at, int(name.split("-")[1])) for at, name in zip(commits, names) if os.path.dirname(name) == folder]
+            newer = [at for at, newer_step in here if newer_step > step]
             assert newer and newer[0] + 1 < place
             deleted.add((folder, step))
     assert {("", 10), ("", 12), ("", 13), ("best_weights", 12)} <= deleted
