@@ -13,7 +13,7 @@ from tests.whole_runs import runs
 STOPPED_AT = 13
 FLAGS = dict(
     task="small", batch_size=runs.BATCH_SIZE, shuffle_window=10, shuffle_block=3, seed=11, learning_rate=0.05,
-    num_epochs=3, save_checkpoints_steps=2, keep_checkpoint_max=3, best_metric="loss",
+    num_epochs=3, save_checkpoints_steps=2, keep_checkpoint_max=3, best_metric="loss", export=False,
 )  # fmt: skip
 
 
