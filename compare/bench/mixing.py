@@ -90,8 +90,8 @@ def main() -> None:
         for name, order in orders(num_records, args.window, args.block, seed=1).items():
             m = mixing(order)
             print(
-                f"| {num_records:,} | {name} | {m['moved_median']:.3f} ({m['moved_p10']:.3f}) | {m['classes_per_batch']:.2f} "
-                f"| {m['longest_run']:,.0f} | {m['largest_share']:.3f} | {m['neighbours']:.2f} |",
+                f"| {num_records:,} | {name} | {m['moved_median']:.3f} ({m['moved_p10']:.3f}) "
+                f"| {m['classes_per_batch']:.2f} | {m['longest_run']:,.0f} | {m['largest_share']:.3f} | {m['neighbours']:.2f} |",
                 flush=True,
             )
 

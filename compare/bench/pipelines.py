@@ -75,7 +75,7 @@ def reader(dataset: tf.data.Dataset) -> Callable[[float], float]:
 
 
 def waits(dataset: tf.data.Dataset, num_examples: int, step_ms: float) -> Tuple[float, float]:
-    """Returns the (median, longest) wait for a batch in ms, for a loop that does something else for `step_ms` between two."""
+    """Returns the (median, longest) wait for a batch in ms, of a loop that does something else for `step_ms` in between."""
     iterator = iter(dataset)
     next(iterator)
     taken, count = [], 0

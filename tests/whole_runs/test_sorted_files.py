@@ -12,7 +12,8 @@ from tests.whole_runs import runs
 def by_class(tmp_path_factory):
     """The glob of the training digits, sorted by label, in a file for each digit."""
     directory = tmp_path_factory.mktemp("by_class")
-    serialized = np.array(list(tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(Digits.train_files))).as_numpy_iterator()), object)
+    paths = sorted(tf.io.gfile.glob(Digits.train_files))
+    serialized = np.array(list(tf.data.TFRecordDataset(paths).as_numpy_iterator()), object)
     labels = Digits().parse(tf.constant(serialized))[1].numpy()
     for digit in range(10):
         with tf.io.TFRecordWriter(str(directory / f"{digit}.tfrecord")) as writer:
@@ -24,7 +25,8 @@ def by_class(tmp_path_factory):
 def accuracy(directory, files, **flags):
     defaults = dict(batch_size=64, num_epochs=6, eval_every_epochs=6, learning_rate=0.001, seed=1)
     defaults.update(shuffle_window=16384, shuffle_block=256)  # the defaults
-    result = runs.train("lowlevel", directory, Digits(), train_files=files, eval_files=Digits.eval_files, **{**defaults, **flags})
+    files = dict(train_files=files, eval_files=Digits.eval_files)
+    result = runs.train("lowlevel", directory, Digits(), **files, **{**defaults, **flags})
     return float(result.metrics["accuracy"])
 
 
