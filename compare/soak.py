@@ -369,12 +369,13 @@ def soak(name: str, out_dir: str, seed: int, kills: int, signals: int, limits: i
     for aim, number in this.met.most_common():
         say(f"{name}: {number:4} kills {aim}")
     codes = ", ".join(f"{number} × exit {code}" for code, number in sorted(this.exit_codes.items()))
-    say(f"{name}: signals and limits: {codes or 'none'}" + (f"; {this.least_secs_left:.1f} s before the limit at least" * bool(limits)))
+    in_time = f"; ended {this.least_secs_left:.1f} s before the limit at least" if limits else ""
+    say(f"{name}: signals and limits: {codes or 'none'}{in_time}")
     for problem in problems:
         say(f"{name}: BAD {problem}")
     say(
-        f"{name}: {'BAD' if problems else 'ok'}: {sum(this.met.values())} kills, {len(this.finished_runs) - 1} disturbed runs of {STEPS} "
-        f"steps compared with the undisturbed one, {time.monotonic() - started:.0f} s"
+        f"{name}: {'BAD' if problems else 'ok'}: {sum(this.met.values())} kills, {len(this.finished_runs) - 1} disturbed runs "
+        f"of {STEPS} steps compared with the undisturbed one, {time.monotonic() - started:.0f} s"
     )
     return not problems
 
@@ -395,7 +396,8 @@ def main() -> None:
     if os.path.exists(out_dir) and (not os.path.isdir(out_dir) or os.listdir(out_dir)):
         sys.exit(f"error: --out_dir={out_dir} exists and is not an empty directory; give a new one, nothing is deleted here")
     programs = ["lowlevel"] + ["estimator"] * bool(importlib.util.find_spec("tensorflow_estimator"))
-    say(f"{', '.join(programs)}: {numbers[0]} kills, {numbers[1]} signals, {numbers[2]} limits each; seed {arguments.seed}; {out_dir}")
+    each = f"{numbers[0]} kills, {numbers[1]} signals, {numbers[2]} limits each"
+    say(f"{', '.join(programs)}: {each}; seed {arguments.seed}; {out_dir}")
     flags = [f"--out_dir={out_dir}", f"--seed={arguments.seed}"]
     flags += [f"--{name}={number}" for name, number in zip(("kills", "signals", "limits"), numbers)]
     running = [subprocess.Popen([sys.executable, "-m", "compare.soak", f"--program={name}", *flags]) for name in programs]

@@ -15,18 +15,21 @@ def of_flags(config: TrainConfig, secs_left: float) -> List[str]:
     lines = []
     if config.keep_checkpoint_max == 1:
         lines.append(
-            "warning: --keep_checkpoint_max=1: should the one checkpoint be damaged, there is no older one to go on from; 2 is safer"
+            "warning: --keep_checkpoint_max=1: should the one checkpoint be damaged, there is no older one to go on from; "
+            "2 is safer"
         )
     every = config.save_checkpoints_secs
     if every and every > secs_left:
         lines.append(
-            f"warning: --save_checkpoints_secs={every} is more than the {secs_left:.0f} s to the time limit: should this process be "
-            "killed before it stops by itself, its work since the last evaluation is lost"
+            f"warning: --save_checkpoints_secs={every} is more than the {secs_left:.0f} s to the time limit: should this "
+            "process be killed before it stops by itself, its work since the last evaluation is lost"
         )
     return lines
 
 
-def of_disk(free_bytes: int, checkpoint_bytes: int, keep_checkpoint_max: Optional[int], kept: int, best_kept: bool) -> Optional[str]:
+def of_disk(
+    free_bytes: int, checkpoint_bytes: int, keep_checkpoint_max: Optional[int], kept: int, best_kept: bool
+) -> Optional[str]:
     """Returns what there is to say about the disk, or None.
 
     An old checkpoint is deleted only when the new one is safe, so there is one more than is kept, of the last and of the best.
@@ -43,8 +46,8 @@ def of_disk(free_bytes: int, checkpoint_bytes: int, keep_checkpoint_max: Optiona
     if free_bytes >= needed_bytes:
         return None
     return (
-        f"warning: {_size(free_bytes)} are free, but the checkpoints to come need {_size(needed_bytes)} ({_size(checkpoint_bytes)} "
-        "each); free some, or lower --keep_checkpoint_max"
+        f"warning: {_size(free_bytes)} are free, but the checkpoints to come need {_size(needed_bytes)} "
+        f"({_size(checkpoint_bytes)} each); free some, or lower --keep_checkpoint_max"
     )
 
 

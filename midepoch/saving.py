@@ -26,8 +26,8 @@ def check_finite(step: int, is_finite: Mapping[str, bool]) -> None:
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         raise UserError(
-            f"the weights {bad[0]}{more} are not finite after step {step}; nothing of this step was saved: lower --learning_rate and "
-            "start again, the checkpoints before it are good"
+            f"the weights {bad[0]}{more} are not finite after step {step}; nothing of this step was saved: lower "
+            "--learning_rate and start again, the checkpoints before it are good"
         )
 
 
@@ -55,5 +55,6 @@ def failure_explained(step: int) -> Iterator[None]:
 
 def _failed(step: int, why: str) -> UserError:
     return UserError(
-        f"saving at step {step} failed: {why}; make room or mend it and run the same command again, the checkpoints before it are good"
+        f"saving at step {step} failed: {why}; make room or mend it and run the same command again, the checkpoints before it "
+        "are good"
     )

@@ -60,11 +60,11 @@ def secs_left(text: str, age_secs: float, environment: Mapping[str, str], time_n
         return float(text) - age_secs
     end = environment.get(_SLURM_END)
     if end is None:
-        raise UserError(f"--max_run_secs={_AUTO} reads {_SLURM_END}, which is not set; give seconds, or run it as a Slurm job")
+        raise UserError(f"--max_run_secs={_AUTO} reads {_SLURM_END}, which is not set; give seconds, or run a Slurm job")
     if not end.isdigit():
-        raise UserError(f"--max_run_secs={_AUTO}: {_SLURM_END}={end!r} is no time in seconds since 1970; give seconds instead")
+        raise UserError(f"--max_run_secs={_AUTO}: {_SLURM_END}={end!r} is no time in seconds since 1970; give seconds")
     if int(end) <= time_now:
-        raise UserError(f"--max_run_secs={_AUTO}: {_SLURM_END}={end} has passed, now is {time_now:.0f}; give seconds instead")
+        raise UserError(f"--max_run_secs={_AUTO}: {_SLURM_END}={end} has passed, now is {time_now:.0f}; give seconds")
     return int(end) - time_now
 
 
@@ -207,8 +207,8 @@ class Stopping:
         """Returns what there is to say where the limit ended the run before it had done anything."""
         needed = self.secs_needed(STEP, SAVE)
         return UserError(
-            f"{self._limit} is too short to get anywhere: {max(0.0, self.secs_left):.0f} s are left after starting up, and a step, "
-            f"a save and the exit are given {needed:.0f} s; raise it. Nothing is lost"
+            f"{self._limit} is too short to get anywhere: {max(0.0, self.secs_left):.0f} s are left after starting up, and a "
+            f"step, a save and the exit are given {needed:.0f} s; raise it. Nothing is lost"
         )
 
     def _announce(self, what: str) -> None:

@@ -23,8 +23,11 @@ def test_finite_weights_pass_and_others_are_named():
             tf.errors.OutOfRangeError(None, None, "{{function_node w}} /run/a.data; No space left on device [Op:SaveV2]"),
             "failed: /run/a.data: No space left on device; make room",
         ),
-        (tf.errors.UnknownError(None, None, "Node: 'save'\n/run/a; File too large\n\t [[save]]"), "failed: /run/a: File too large; make"),
-        (tf.errors.FailedPreconditionError(None, None, "/run/a_temp; Read-only file system [Op:X]"), "failed: /run/a_temp: Read-only file system;"),
+        (tf.errors.UnknownError(None, None, "Node: 'save'\n/run/a; File too large\n\t [["), "failed: /run/a: File too large; make"),
+        (
+            tf.errors.FailedPreconditionError(None, None, "/run/a_temp; Read-only file system [Op:X]"),
+            "failed: /run/a_temp: Read-only file system; make room",
+        ),
         (tf.errors.InternalError(None, None, "something else"), "failed: something else; make room"),
     ],
 )

@@ -24,10 +24,10 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outputs(root):
     """{program: what its soak printed}; all that `soak.differences` compares has been compared then."""
-    numbers = [f"--kills={KILLS}", f"--signals={SIGNALS}", f"--limits={LIMITS}", f"--seed={time.time_ns()}", f"--out_dir={root}"]
+    numbers = [f"--kills={KILLS}", f"--signals={SIGNALS}", f"--limits={LIMITS}", f"--seed={time.time_ns()}"]
     started = {
         program: subprocess.Popen(
-            [sys.executable, "-m", "compare.soak", f"--program={program}", *numbers],
+            [sys.executable, "-m", "compare.soak", f"--program={program}", f"--out_dir={root}", *numbers],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         for program in runs.PROGRAMS
