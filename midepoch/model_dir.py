@@ -391,6 +391,14 @@ def prepare(directory: str) -> None:
         raise UserError(f"--model_dir={directory}: {existing} cannot be written; change its permissions or give another")
 
 
+def _described(holder: Dict[str, Any]) -> str:
+    """Says who holds a lock, from what its file says; that may still be of the one before, while a process starts."""
+    pid, host = holder.get("pid"), holder.get("host")
+    if host == socket.gethostname() and not os.path.exists(f"/proc/{pid}"):
+        return f"a process on {host} that has just started"
+    return f"process {pid} on {host} since {holder.get('since')}"
+
+
 class Lock:
     """Held while a process trains in a model_dir; readers need none.
 
@@ -424,8 +432,7 @@ class Lock:
         except BlockingIOError:
             os.close(self._file)
             raise UserError(
-                f"--model_dir={directory} is in use by process {holder.get('pid')} on {holder.get('host')} "
-                f"since {holder.get('since')}; wait for it, stop it, or give another directory"
+                f"--model_dir={directory} is in use by {_described(holder)}; wait for it, stop it, or give another directory"
             ) from None
         except OSError as error:
             os.close(self._file)
@@ -434,7 +441,10 @@ class Lock:
                 "it; give a directory on a file system with locks"
             ) from error
         self._holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        self._write({**self.left_behind, **self._holder})  # who holds it now, and still how far the last one had come
+
+    def note_holder(self) -> None:
+        """Writes down who holds the lock, and still how far the last one had come; once it is sure that this one will run."""
+        self._write({"running": False, **self.left_behind, **self._holder})
 
     def note(self, step: int, running: bool = True) -> None:
         """Writes down how far the run has come."""

@@ -210,6 +210,7 @@ class Run:
             console.say(line)
         if self.already_done:
             return
+        lock.note_holder()
         self.start, lines = healing.heal(directory, self.start, config.keep_checkpoint_max)
         for line in [*lines, *healing.heal_best(directory, self.best, self._best_found)]:
             console.say(line)

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -303,10 +304,26 @@ def test_lock_that_was_taken_and_not_used_tells_how_far_the_last_one_had_come(tm
     lock = model_dir.Lock(str(tmp_path))
     lock.note(7)
     lock.release()
-    model_dir.Lock(str(tmp_path)).release()
+    second = model_dir.Lock(str(tmp_path))
+    second.note_holder()
+    second.release()
     again = model_dir.Lock(str(tmp_path))
     assert (again.left_behind["step"], again.left_behind["running"]) == (7, True)
     again.release()
+
+
+def test_holder_that_has_not_told_yet_is_not_taken_for_the_dead_one_before(tmp_path):
+    lock = model_dir.Lock(str(tmp_path))
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    text = json.dumps({"pid": dead.pid, "host": socket.gethostname(), "since": "x", "step": 7, "running": True})
+    (tmp_path / ".lock").write_text(text)
+    with pytest.raises(UserError, match="a process on .* that has just started"):
+        model_dir.Lock(str(tmp_path))
+    lock.note_holder()
+    with pytest.raises(UserError, match=f"process {os.getpid()} on "):
+        model_dir.Lock(str(tmp_path))
+    lock.release()
 
 
 def test_lock_of_a_dead_process_of_another_host_is_no_obstacle(tmp_path):
