@@ -22,6 +22,7 @@ setup(
             "midepoch-estimator=estimator.train:main",
             "midepoch-lowlevel=lowlevel.train:main",
             "midepoch-convert-mnist=midepoch.convert_mnist:main",
+            "midepoch-inspect=midepoch.inspect:main",
         ]
     },
 )

@@ -7,7 +7,7 @@ same checks run whether the values come from a command line (`define_flags`, `fr
 
 import dataclasses
 import re
-from typing import Any, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from absl import flags
 
@@ -41,6 +41,11 @@ REGIMES = {
         save_checkpoints_epochs=10, eval_every_epochs=10, keep_checkpoint_max=20, keep_checkpoint_every_n_hours=6.0
     ),
 }
+
+# Flags that exclude each other.
+_TARGETS = ("num_epochs", "train_steps")
+_SAVE_INTERVALS = ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs")
+_EVAL_INTERVALS = ("eval_every_epochs", "eval_every_steps")
 
 _DEFAULTS = dict(save_checkpoints_secs=600, eval_every_epochs=1, keep_checkpoint_max=5)
 
@@ -159,9 +164,9 @@ class TrainConfig:
                 f"--checkpoint={self.checkpoint} is for --mode=evaluate and predict; training goes on from the newest "
                 "checkpoint, and a new run starts from another one's with --restore_from"
             )
-        _check_exclusive(self, ("num_epochs", "train_steps"), at_least_one=training)
-        _check_exclusive(self, ("save_checkpoints_steps", "save_checkpoints_secs", "save_checkpoints_epochs"))
-        _check_exclusive(self, ("eval_every_epochs", "eval_every_steps"))
+        _check_exclusive(self, _TARGETS, at_least_one=training)
+        _check_exclusive(self, _SAVE_INTERVALS)
+        _check_exclusive(self, _EVAL_INTERVALS)
 
     def resolved(self) -> "TrainConfig":
         """Returns the config with the regime and the defaults filled in: one save and one evaluate interval are set."""
@@ -233,6 +238,44 @@ def from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> TrainConfig:
       UserError: as `TrainConfig`.
     """
     return TrainConfig(**{field.name: flag_values[field.name].value for field in dataclasses.fields(TrainConfig)})
+
+
+def given_flags(flag_values: flags.FlagValues) -> Dict[str, Any]:
+    """Returns the fields of `TrainConfig` that a parsed command line, or the flag files it names, has set."""
+    names = (field.name for field in dataclasses.fields(TrainConfig))
+    return {name: flag_values[name].value for name in names if flag_values[name].present}
+
+
+def read_flagfile(path: str) -> Dict[str, Any]:
+    """Returns what `to_flagfile` has written into a file.
+
+    Raises:
+      OSError: there is no such file.
+      flags.Error: it holds something else.
+    """
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    values = flags.FlagValues()
+    define_flags(values)
+    values(["", *lines])
+    return given_flags(values)
+
+
+def merged(saved: Dict[str, Any], given: Dict[str, Any]) -> TrainConfig:
+    """Returns the config of a start that says only what is to be otherwise than in an earlier one.
+
+    Args:
+      saved: fields of the earlier start; names that are no field any more are left out.
+      given: fields given now. They win, and of flags that exclude each other, one given now takes the place of all saved.
+
+    Raises:
+      UserError: as `TrainConfig`.
+    """
+    known = {field.name for field in dataclasses.fields(TrainConfig)}
+    groups = (_TARGETS, _SAVE_INTERVALS, _EVAL_INTERVALS)
+    replaced = {name for group in groups if given.keys() & set(group) for name in group}
+    kept = {name: value for name, value in saved.items() if name in known - replaced}
+    return TrainConfig(**{**kept, **given})
 
 
 def to_flagfile(config: TrainConfig) -> str:

@@ -33,15 +33,22 @@ def exported_at(directory: str) -> Optional[int]:
     return note.get("run_step") if isinstance(note, dict) else None
 
 
-def sweep(directory: str) -> List[str]:
-    """Removes the exports that kills have left unfinished; returns lines for the user."""
+def unfinished(directory: str) -> Dict[str, str]:
+    """Returns the folders of the exports that kills have left unfinished, each with the line for the user who starts."""
     parent = os.path.join(directory, EXPORT)
     names = os.listdir(parent) if os.path.isdir(parent) else []
-    lines = []
-    for name in sorted(name for name in names if name.startswith(_TEMPORARY)):
-        shutil.rmtree(os.path.join(parent, name))
-        lines.append(f"removed {os.path.join(EXPORT, name)}, an export that was not finished")
-    return lines
+    return {
+        os.path.join(parent, name): f"removed {os.path.join(EXPORT, name)}, an export that was not finished"
+        for name in sorted(name for name in names if name.startswith(_TEMPORARY))
+    }
+
+
+def sweep(directory: str) -> List[str]:
+    """Removes the exports that kills have left unfinished; returns lines for the user."""
+    found = unfinished(directory)
+    for path in found:
+        shutil.rmtree(path)
+    return list(found.values())
 
 
 def begin(directory: str) -> str:

@@ -102,8 +102,7 @@ def heal_best(directory: str, best: Best, found: BestFound) -> List[str]:
     lines = [_set_aside(prefix, problem, directory) for prefix, problem in found.damaged]
     lines += _clear(folder, directory, model_dir.step_of(found.prefix) if found.prefix else -1, 1)
     if found.lost:
-        was = f", {best.metric} {best.value:.4f} of step {best.step}," if best.value is not None else ""
-        lines.append(f"the best weights{was} are lost: the best is sought anew among the evaluations from here on")
+        lines.append(_lost(best))
         metrics_file = os.path.join(directory, model_dir.BEST_METRICS_FILE)
         if os.path.exists(metrics_file):
             model_dir.set_aside(metrics_file, directory)
@@ -120,6 +119,39 @@ def heal_best(directory: str, best: Best, found: BestFound) -> List[str]:
     if best.best != found.metrics and found.metrics:
         lines.append(f"{model_dir.BEST_METRICS_FILE} did not tell of {_name(prefix, directory)}: written again")
         best.record_best(found.metrics)
+    return lines
+
+
+def preview(directory: str, start: Start, keep_checkpoint_max: int, best: Best, found: BestFound) -> List[str]:
+    """Returns what `heal` and `heal_best` would say of damage and leftovers, but for the copies they make. Only reads.
+
+    Args:
+      directory: the model_dir.
+      start: what `startup.choose_start` found.
+      keep_checkpoint_max: how many checkpoints TensorFlow's `checkpoint` file may list; 0 for any number.
+      best: what the metrics files say; set to what would hold then.
+      found: what `look_at_best` found.
+    """
+    last_step = start.step if start.case == startup.RESUME else -1
+    best_step = model_dir.step_of(found.prefix) if found.prefix else -1
+    best_weights = os.path.join(directory, model_dir.BEST_WEIGHTS)
+    problems: Dict[str, Optional[str]] = {}
+    for folder, damaged, newest, keep_max in (
+        (directory, start.damaged, last_step, keep_checkpoint_max),
+        (best_weights, found.damaged, best_step, 1),
+    ):
+        problems.update(damaged)
+        for step, problem in model_dir.remains(folder, newest, keep_max).items():
+            if problem or step > newest:
+                problems.setdefault(model_dir.prefix_of(folder, step), problem)
+    lines = []
+    for prefix, problem in problems.items():
+        folder = model_dir.place_aside(prefix, directory)
+        lines.append(_told(prefix, problem, directory, folder) if problem else _removed(prefix, directory))
+    if found.lost:
+        lines.append(_lost(best))
+    if found.lost or found.metrics:
+        best.best = found.metrics
     return lines
 
 
@@ -147,14 +179,26 @@ def _clear(folder: str, directory: str, newest: int, keep_max: int) -> List[str]
             lines.append(_set_aside(prefix, problem, directory))
         else:
             if step > newest:
-                lines.append(f"removed {_name(prefix, directory)}, a save that was not finished")
+                lines.append(_removed(prefix, directory))
             model_dir.remove(prefix)
     return lines
 
 
 def _set_aside(prefix: str, problem: str, directory: str) -> str:
-    folder = model_dir.set_aside(prefix, directory)
+    return _told(prefix, problem, directory, model_dir.set_aside(prefix, directory))
+
+
+def _told(prefix: str, problem: str, directory: str, folder: str) -> str:
     return f"{_name(prefix, directory)} is damaged ({problem}): moved to {folder}"
+
+
+def _removed(prefix: str, directory: str) -> str:
+    return f"removed {_name(prefix, directory)}, a save that was not finished"
+
+
+def _lost(best: Best) -> str:
+    was = f", {best.metric} {best.value:.4f} of step {best.step}," if best.value is not None else ""
+    return f"the best weights{was} are lost: the best is sought anew among the evaluations from here on"
 
 
 def _name(prefix: str, directory: str) -> str:

@@ -18,7 +18,7 @@ import re
 import shutil
 import socket
 import time
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, Iterable, List, Optional, Set
 
 from midepoch.errors import UserError
 
@@ -119,7 +119,7 @@ def is_unfinished(prefix: str) -> bool:
     """Says whether what lies under `prefix` is all that a killed save has left."""
     if os.path.exists(manifest_path(prefix)):
         return False
-    return os.path.exists(manifest_path(prefix) + _TEMPORARY) or not _data_files(prefix)
+    return os.path.exists(manifest_path(prefix) + _TEMPORARY) or not data_files(prefix)
 
 
 def commit(prefix: str, facts: Dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ def commit(prefix: str, facts: Dict[str, Any]) -> None:
       prefix: the checkpoint prefix.
       facts: what the manifest says beside the files; see `contract.py`.
     """
-    names = sorted(os.path.basename(path) for path in _data_files(prefix))
+    names = sorted(os.path.basename(path) for path in data_files(prefix))
     directory = os.path.dirname(prefix)
     files = {name: _size_and_digest(os.path.join(directory, name), sync=True) for name in names}
     manifest = {**facts, "files": files}
@@ -143,8 +143,18 @@ def _digest_of(manifest: Dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def _data_files(prefix: str) -> List[str]:
+def data_files(prefix: str) -> List[str]:
+    """Returns the files of a checkpoint that lie there, without its manifest."""
     return [path for path in glob.glob(glob.escape(prefix) + ".*") if not path.endswith((_MANIFEST, _TEMPORARY))]
+
+
+def age_secs(paths: Iterable[str]) -> Optional[float]:
+    """Returns how many seconds ago the newest of some files was changed; None if none of them is there."""
+    changes = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            changes.append(os.path.getmtime(path))
+    return max(0.0, time.time() - max(changes)) if changes else None
 
 
 def _size_and_digest(path: str, sync: bool = False) -> Dict[str, Any]:
@@ -167,20 +177,30 @@ def read_manifest(prefix: str) -> Optional[Dict[str, Any]]:
     return manifest if belongs and manifest.get("step") == step_of(prefix) else None
 
 
-def problem_with(prefix: str) -> Optional[str]:
-    """Compares a checkpoint with its manifest, byte for byte; returns None if it is whole, or what is wrong."""
+def problem_with(prefix: str, sizes_only: bool = False) -> Optional[str]:
+    """Compares a checkpoint with its manifest.
+
+    Args:
+      prefix: the checkpoint.
+      sizes_only: compare only the sizes of the large files, which is quick and shows most damage; the small index byte for
+        byte all the same. What is restored must be compared in full.
+
+    Returns:
+      None if it is whole, or what is wrong.
+    """
     manifest = read_manifest(prefix)
     if manifest is None:
         return "its manifest is damaged" if os.path.exists(manifest_path(prefix)) else "it has no manifest"
     for name, expected in manifest["files"].items():
         path = os.path.join(os.path.dirname(prefix), name)
         try:
-            found = _size_and_digest(path)
+            in_full = not sizes_only or name.endswith(".index")
+            found = _size_and_digest(path) if in_full else {"bytes": os.path.getsize(path)}
         except OSError as error:
             return f"{name}: {error.strerror}"
         if found["bytes"] != expected["bytes"]:
             return f"{name} has {found['bytes']} bytes instead of {expected['bytes']}"
-        if found["sha256"] != expected["sha256"]:
+        if in_full and found["sha256"] != expected["sha256"]:
             return f"{name} has changed since it was written"
     return None
 
@@ -231,16 +251,26 @@ def set_aside(path: str, directory: str) -> str:
     Returns:
       The folder they are in now.
     """
-    files = [path] if os.path.isfile(path) else glob.glob(glob.escape(path) + ".*")
+    files, target = _files_at(path), place_aside(path, directory)
+    os.makedirs(target, exist_ok=True)
+    for file in files:
+        shutil.move(file, target)
+    return target
+
+
+def _files_at(path: str) -> List[str]:
+    return [path] if os.path.isfile(path) else glob.glob(glob.escape(path) + ".*")
+
+
+def place_aside(path: str, directory: str) -> str:
+    """Returns where `set_aside` would move a checkpoint or a file to."""
+    files = _files_at(path)
     place = os.path.relpath(os.path.dirname(path), directory)  # "." or "best_weights"
     first = target = os.path.normpath(os.path.join(directory, _DAMAGED, place))
     number = 1
     while any(os.path.exists(os.path.join(target, os.path.basename(file))) for file in files):
         number += 1
         target = os.path.join(first, str(number))
-    os.makedirs(target, exist_ok=True)
-    for file in files:
-        shutil.move(file, target)
     return target
 
 
@@ -278,7 +308,7 @@ def remains(directory: str, newest: int, keep_max: int) -> Dict[int, Optional[st
             newer = [other for other in steps if step < other <= newest and read_manifest(prefix_of(directory, other))]
             if missing:  # retention deletes only what it has listed, and only once there are enough newer ones
                 was_surplus = bool(keep_max) and len(newer) >= keep_max and step in listed
-                nothing_left = not _data_files(prefix)
+                nothing_left = not data_files(prefix)
                 found[step] = None if was_surplus or nothing_left else f"{missing[0]}: No such file or directory"
     return found
 
@@ -306,7 +336,7 @@ def copy_checkpoint(prefix: str, directory: str, **changes: Any) -> str:
 def remove_orphaned_manifests(directory: str) -> None:
     """Removes the manifests of checkpoints that retention has just deleted."""
     for path in glob.glob(os.path.join(glob.escape(directory), f"{CHECKPOINT_NAME}-*{_MANIFEST}")):
-        if not _data_files(path[: -len(_MANIFEST)]):
+        if not data_files(path[: -len(_MANIFEST)]):
             os.remove(path)
 
 
@@ -391,12 +421,56 @@ def prepare(directory: str) -> None:
         raise UserError(f"--model_dir={directory}: {existing} cannot be written; change its permissions or give another")
 
 
+def read_lock(directory: str) -> Dict[str, Any]:
+    """Returns what whoever trained last in a model_dir has noted: `pid`, `host`, `step`, `running`; or an empty dict.
+
+    Takes no lock, so it never stands in the way of a start. `running` stays true after a kill; `step` is missing while the
+    very first process starts.
+    """
+    facts = read_json(os.path.join(directory, _LOCK_FILE))
+    return facts if isinstance(facts, dict) else {}
+
+
+def still_runs(noted: Dict[str, Any]) -> Optional[bool]:
+    """Says whether the process that has noted its step still runs; None if it was on another host and may have been killed.
+
+    A process that was killed, and whose number another one has by now, passes for running.
+
+    Args:
+      noted: as `read_lock` returns it.
+    """
+    pid = noted.get("pid")
+    if not noted.get("running") or not isinstance(pid, int) or pid <= 0:
+        return False
+    if noted.get("host") != socket.gethostname():
+        return None
+    try:
+        os.kill(pid, 0)  # signal 0 is none: it only asks
+    except PermissionError:  # somebody else's
+        return True
+    except OSError:
+        return False
+    return pid != os.getpid()
+
+
+def secs_since_note(directory: str) -> Optional[float]:
+    """Returns how long ago a training process has last noted its step; None if none ever has."""
+    return age_secs([os.path.join(directory, _LOCK_FILE)])
+
+
 def _described(holder: Dict[str, Any]) -> str:
     """Says who holds a lock, from what its file says; that may still be of the one before, while a process starts."""
     pid, host = holder.get("pid"), holder.get("host")
     if host == socket.gethostname() and not os.path.exists(f"/proc/{pid}"):
         return f"a process on {host} that has just started"
     return f"process {pid} on {host} since {holder.get('since')}"
+
+
+def in_use(directory: str, holder: Dict[str, Any]) -> UserError:
+    """Returns what there is to say to somebody who wants to train where a process trains already."""
+    return UserError(
+        f"--model_dir={directory} is in use by {_described(holder)}; wait for it, stop it, or give another directory"
+    )
 
 
 class Lock:
@@ -420,20 +494,14 @@ class Lock:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise UserError(f"--model_dir={directory}: cannot write there: {error.strerror}; give another") from error
-        try:
-            left_behind = json.loads(os.pread(self._file, _LOCK_BYTES, 0))
-        except ValueError:
-            left_behind = None
         self._noted_step: Optional[int] = None
-        holder = left_behind if isinstance(left_behind, dict) else {}
+        holder = read_lock(directory)
         self.left_behind: Dict[str, Any] = holder if isinstance(holder.get("step"), int) else {}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise UserError(
-                f"--model_dir={directory} is in use by {_described(holder)}; wait for it, stop it, or give another directory"
-            ) from None
+            raise in_use(directory, holder) from None
         except OSError as error:
             os.close(self._file)
             raise UserError(

@@ -100,7 +100,9 @@ def _matching(pattern: str) -> tuple:
     return tuple(sorted(path for path in glob.glob(pattern) if os.path.isfile(path)))
 
 
-def build_index(paths: tuple, by_offset: bool = True, check_stop: Callable[[], None] = lambda: None) -> RecordIndex:
+def build_index(
+    paths: tuple, by_offset: bool = True, check_stop: Callable[[], None] = lambda: None, only_look: bool = False
+) -> RecordIndex:
     """Indexes TFRecord files and proves their frames whole.
 
     The index of more than `REMEMBER_BYTES` is remembered (`index_cache`) until size or time of a file changes.
@@ -109,6 +111,7 @@ def build_index(paths: tuple, by_offset: bool = True, check_stop: Callable[[], N
       paths: file names, in the order that numbers the examples.
       by_offset: whether records are to be read by their offsets, which compressed files do not have.
       check_stop: called now and then; raises if the run is to stop.
+      only_look: remember nothing; what is remembered is used.
 
     Raises:
       UserError: a file is not a TFRecord file, is cut short, is compressed in a way that does not do here, or (files of up
@@ -126,7 +129,8 @@ def build_index(paths: tuple, by_offset: bool = True, check_stop: Callable[[], N
                 show(num_bytes)
                 check_stop()
 
-            offsets = tuple(_offsets(path, stat, verify, remember, advance) for path, stat in zip(paths, stats))
+            how = (verify, remember, only_look, advance)
+            offsets = tuple(_offsets(path, stat, *how) for path, stat in zip(paths, stats))
     except OSError as error:
         raise UserError(f"cannot read {error.filename or 'the data'}: {error.strerror}") from error
     index = RecordIndex(paths, offsets, tuple(stat.st_size for stat in stats), tuple(stat.st_mtime_ns for stat in stats))
@@ -156,7 +160,7 @@ def _check_compression(paths: List[str], by_offset: bool) -> None:
 
 
 def _offsets(
-    path: str, stat: os.stat_result, verify: bool, remember: bool, advance: Callable[[int], Any]
+    path: str, stat: os.stat_result, verify: bool, remember: bool, only_look: bool, advance: Callable[[int], Any]
 ) -> np.ndarray:
     """Returns the offsets of a file's records: remembered ones, or those of a file that is found whole."""
     facts = (path, stat.st_size, stat.st_mtime_ns)
@@ -169,7 +173,7 @@ def _offsets(
         damage = next(_wrong_records(path, offsets, stat.st_size, advance), None)
     if damage:
         raise damaged(path, damage)
-    if remember:
+    if remember and not only_look:
         index_cache.store(*facts, offsets)
     return offsets
 

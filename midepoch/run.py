@@ -56,6 +56,7 @@ class Run:
       config: what the user wants.
       task: the task.
       stopping: says when to stop.
+      only_look: nothing may be written, the index of large files included.
 
     Attributes:
       program: its name.
@@ -66,13 +67,13 @@ class Run:
       inputs: training input: `dataset(start)` gives the batches.
       indexes: of the training and the evaluation files; empty if the task brings its own dataset.
       schedule: when to save, evaluate, log and end.
-      start: where this process starts; set by `open`.
-      already_done: whether the run is at its target, so that there is nothing to do; set by `open`.
+      start: where this process starts; set by `open` and `preview`.
+      already_done: whether the run is at its target, so that there is nothing to do; set by them.
       best: metrics of the last and the best evaluation.
       frozen: places in `model.variables` of the variables that --freeze names; set by `check`.
     """
 
-    def __init__(self, program: str, config: TrainConfig, task: Any, stopping: Stopping):
+    def __init__(self, program: str, config: TrainConfig, task: Any, stopping: Stopping, only_look: bool = False):
         self.program = program
         self.given_config = config
         self.config = config = config.resolved()
@@ -84,8 +85,9 @@ class Run:
             self.inputs = OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
         else:
-            index = records.build_index(files_of(task, config, "train_files"), config.shuffle != "buffer", stopping.check)
-            eval_index = records.build_index(files_of(task, config, "eval_files"), False, stopping.check)
+            how = dict(check_stop=stopping.check, only_look=only_look)
+            index = records.build_index(files_of(task, config, "train_files"), config.shuffle != "buffer", **how)
+            eval_index = records.build_index(files_of(task, config, "eval_files"), False, **how)
             self.indexes = (index, eval_index)
             self.num_eval_examples = eval_index.num_records
             self.inputs = stream.ExampleStream(index, config, task.parse)
@@ -182,16 +184,58 @@ class Run:
         Raises:
           UserError: as `startup.choose_start`.
         """
-        self._look_at_model_dir()  # again: before the lock was taken, another process may have trained here
         config, directory = self.config, self.config.model_dir
-        saved = self._saved_run
         self._lock = lock
+        self._choose_start()  # looks again: before the lock was taken, another process may have trained here
+        self._announce()
+        for line in exports.sweep(directory):
+            console.say(line)
+        if self.already_done:
+            return
+        lock.note_holder()
+        self.start, lines = healing.heal(directory, self.start, config.keep_checkpoint_max)
+        for line in [*lines, *healing.heal_best(directory, self.best, self._best_found)]:
+            console.say(line)
+        done_again = self._announce_past(lock.left_behind)
+        saved = self._saved_run
+        history = saved.get("history") or {"starts": 0, "kills": 0, "steps_done_again": 0}
+        self._history = {
+            "starts": history["starts"] + 1,
+            "kills": history["kills"] + bool(lock.left_behind.get("running", False)),
+            "steps_done_again": history["steps_done_again"] + done_again,
+        }
+        self._write_run_files(saved.get("first_step", self.start.step))
+        self._open_outputs()
+
+    def preview(self) -> None:
+        """Prints what `open`, and the end of a run that is already done, would print now; changes nothing, takes no lock.
+
+        Raises:
+          UserError: as `open`.
+        """
+        config, directory = self.config, self.config.model_dir
+        self._choose_start()
+        self._announce()
+        for line in exports.unfinished(directory).values():
+            console.say(line)
+        if self.already_done:
+            self._announce_already_done()
+            return
+        for line in healing.preview(directory, self.start, config.keep_checkpoint_max, self.best, self._best_found):
+            console.say(line)
+        left_behind = model_dir.read_lock(directory)
+        self._announce_past(left_behind if isinstance(left_behind.get("step"), int) else {})
+
+    def _choose_start(self) -> None:
+        """Decides where this process starts, and whether there is anything to do. Only reads."""
+        self._look_at_model_dir()
+        config, directory = self.config, self.config.model_dir
         self.start = startup.choose_start(
             directory,
             config.restore_from,
             self.pipeline_facts(0),
             self.inputs.seekable,
-            saved.get("first_step"),
+            self._saved_run.get("first_step"),
             evaluated=self.best.best is not None or self.best.last is not None,
         )
         if self.start.prefix:
@@ -205,37 +249,32 @@ class Run:
             and not self.evaluation_due()
             and not self.export_due(self.start.step, self.start.examples_seen)
         )
-        self._announce()
-        for line in exports.sweep(directory):
-            console.say(line)
-        if self.already_done:
-            return
-        lock.note_holder()
-        self.start, lines = healing.heal(directory, self.start, config.keep_checkpoint_max)
-        for line in [*lines, *healing.heal_best(directory, self.best, self._best_found)]:
-            console.say(line)
-        if self.start.case == startup.RESUME and not saved:
+
+    def _announce_past(self, left_behind: Dict[str, Any]) -> int:
+        """Says what a kill has cost, what the best is, and what may be regretted; returns how many steps are done again.
+
+        Args:
+          left_behind: what the last process has noted: `Lock.left_behind`.
+        """
+        if self.start.case == startup.RESUME and not self._saved_run:
             console.say("run.json was missing or damaged, and is written anew: starts and kills are counted from here on")
-        history = saved.get("history") or {"starts": 0, "kills": 0, "steps_done_again": 0}
-        killed = lock.left_behind.get("running", False)
-        done_again = max(0, lock.left_behind.get("step", 0) - self.start.step) if killed else 0
+        killed = left_behind.get("running", False)
+        done_again = max(0, left_behind.get("step", 0) - self.start.step) if killed else 0
         if done_again:
             reached, again = self.start.step + done_again, console.count(done_again, "step")
             console.say(f"the killed run had reached step {reached}: {again} done again")
         if self.best.value is not None:
             console.say(f"best so far: {self.best.metric} {self.best.value:.4f} at step {self.best.step}")
-        self._history = {
-            "starts": history["starts"] + 1,
-            "kills": history["kills"] + bool(killed),
-            "steps_done_again": history["steps_done_again"] + done_again,
-        }
-        for line in fair_warning.of_flags(config, self.stopping.secs_left):
+        for line in fair_warning.of_flags(self.config, self.stopping.secs_left):
             console.say(line)
         self._size_is_known = False
         if self.start.case == startup.RESUME:
             self._warn_of_disk(self.start.prefix)
-        self._write_run_files(saved.get("first_step", self.start.step))
-        self._open_outputs()
+        return done_again
+
+    def _announce_already_done(self) -> None:
+        step, total = self.start.step, self.target_steps()
+        console.say(f"already done: {step}/{total} steps, nothing to do; raise --num_epochs or --train_steps to go on")
 
     def _compare_with_chosen(self) -> None:
         """Compares the checkpoint that is restored, which may not be the newest one, with the contract and the model."""
@@ -582,7 +621,7 @@ class Run:
                 raise self.stopping.too_short()
         total = self.target_steps()
         if self.already_done:
-            console.say(f"already done: {step}/{total} steps, nothing to do; raise --num_epochs or --train_steps to go on")
+            self._announce_already_done()
         elif finished:
             best, history = "", self._history
             if self.best.value is not None:
@@ -633,6 +672,41 @@ def _explained(task: str, what: str) -> Iterator[None]:
         raise UserError(f"--task={task}: {what}: {one_line(error)}") from error
 
 
+def _make_run(program: str, config: TrainConfig, task: Optional[Any], stopping: Stopping, only_look: bool = False) -> Run:
+    if config.mode != "train":
+        raise UserError(
+            f"--mode={config.mode}, but this call trains; call {config.mode}() of {program}/evaluate.py, or leave it out"
+        )
+    stopping.set_limit(config.max_run_secs)
+    stopping.check()  # importing TensorFlow has taken seconds
+    randomness.make_deterministic(config.seed)
+    if task is None:
+        task = load_task(config.task)
+    else:
+        check_task(task, config.task)
+    model_dir.prepare(config.model_dir)
+    return Run(program, config, task, stopping, only_look)
+
+
+def preview_run(program: str, config: TrainConfig) -> None:
+    """Prints what a start would print before training begins; writes nothing and takes no lock.
+
+    Args:
+      program: "estimator" or "lowlevel".
+      config: what the user would want.
+
+    Raises:
+      UserError: as `open_run`: the start would be refused.
+    """
+    run = _make_run(program, config, None, Stopping(), only_look=True)
+    with checksums.damage_explained(run.indexes):
+        run.check()
+        holder = model_dir.read_lock(config.model_dir)
+        if model_dir.still_runs(holder):
+            raise model_dir.in_use(config.model_dir, holder)
+        run.preview()
+
+
 @contextlib.contextmanager
 def open_run(
     program: str, config: TrainConfig, task: Optional[Any] = None, stopping: Optional[Stopping] = None
@@ -653,20 +727,8 @@ def open_run(
         turned out to be damaged in mid-training; nothing is saved after that.
       StoppedBeforeTraining: a signal came in the meantime.
     """
-    if config.mode != "train":
-        raise UserError(
-            f"--mode={config.mode}, but this call trains; call {config.mode}() of {program}/evaluate.py, or leave it out"
-        )
     stopping = stopping or Stopping()
-    stopping.set_limit(config.max_run_secs)
-    stopping.check()  # importing TensorFlow has taken seconds
-    randomness.make_deterministic(config.seed)
-    if task is None:
-        task = load_task(config.task)
-    else:
-        check_task(task, config.task)
-    model_dir.prepare(config.model_dir)
-    run = Run(program, config, task, stopping)
+    run = _make_run(program, config, task, stopping)
     with checksums.damage_explained(run.indexes):
         stopping.check()
         run.check()

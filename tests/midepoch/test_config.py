@@ -137,3 +137,28 @@ def test_flagfile_gives_the_config_back(tmp_path):
     path = tmp_path / "flags.txt"
     path.write_text(config_lib.to_flagfile(config))
     assert parsed(f"--flagfile={path}") == config
+
+
+def test_merged_what_is_given_wins_and_takes_the_place_of_what_it_excludes():
+    saved = dict(model_dir="old", num_epochs=4, batch_size=32, save_checkpoints_secs=9, eval_every_epochs=2, gone_since=1)
+    merged = config_lib.merged(saved, dict(model_dir="new", train_steps=7, save_checkpoints_steps=3))
+    assert merged == TrainConfig(
+        model_dir="new", train_steps=7, batch_size=32, save_checkpoints_steps=3, eval_every_epochs=2
+    )
+    with pytest.raises(UserError, match="both set"):
+        config_lib.merged(saved, dict(num_epochs=5, train_steps=7))
+
+
+def test_read_flagfile_gives_what_to_flagfile_has_written(tmp_path):
+    config = TrainConfig(model_dir="my run", num_epochs=4, record_examples=True, regime="long", learning_rate=0.25)
+    (tmp_path / "flags.txt").write_text(config_lib.to_flagfile(config))
+    fields = config_lib.read_flagfile(str(tmp_path / "flags.txt"))
+    assert TrainConfig(**fields) == config and "train_steps" not in fields
+    (tmp_path / "flags.txt").write_text("--no_such_flag=1\n")
+    with pytest.raises(flags.Error):
+        config_lib.read_flagfile(str(tmp_path / "flags.txt"))
+
+
+def test_given_flags_are_those_on_the_command_line(parse_flags):
+    parse_flags("--model_dir=run", "--num_epochs", "3", "--seed=1")
+    assert config_lib.given_flags(flags.FLAGS) == dict(model_dir="run", num_epochs=3, seed=1)

@@ -56,6 +56,19 @@ def test_damage_is_found_in_any_file(tmp_path, fake_checkpoint, name, harm, prob
     assert model_dir.newest_valid(str(tmp_path)) == older
 
 
+def test_sizes_only_sees_a_size_and_the_index_but_no_flipped_bit(tmp_path, fake_checkpoint):
+    prefix = fake_checkpoint(tmp_path, 5)
+    index, data = (tmp_path / f"model.ckpt-5.{name}" for name in ("index", "data-00000-of-00001"))
+    for path, found in ((index, True), (data, False)):
+        whole = path.read_bytes()
+        path.write_bytes(b"X" + whole[1:])
+        assert (model_dir.problem_with(prefix, sizes_only=True) is not None) is found
+        assert model_dir.problem_with(prefix) is not None
+        path.write_bytes(whole)
+    data.write_bytes(b"")
+    assert "has 0 bytes instead of 20" in model_dir.problem_with(prefix, sizes_only=True)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files": 3}', '{"files": {}}'])
 def test_manifest_that_is_none(tmp_path, fake_checkpoint, text):
     prefix = fake_checkpoint(tmp_path, 5)
