@@ -8,7 +8,7 @@ from midepoch import cli
 from midepoch.errors import UserError
 
 
-def train(config, stopping):
+def train(config, stopping=None):
     """Trains as the config says; imports TensorFlow only now, so that a mistyped flag is answered at once."""
     cli.quiet_tensorflow()
     require_estimator()

@@ -7,7 +7,7 @@ can call it too.
 from midepoch import cli
 
 
-def train(config, stopping):
+def train(config, stopping=None):
     """Trains as the config says; imports TensorFlow only now, so that a mistyped flag is answered at once."""
     cli.quiet_tensorflow()
     from lowlevel import loop

@@ -58,7 +58,7 @@ def test_bar_shows_on_a_terminal_after_a_second_and_goes_away(monkeypatch, termi
     now, out = [100.0], Out()
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     monkeypatch.setattr("sys.stderr", out)
-    with console.bytes_bar(2000, "indexing") as advance:
+    with console.progress_bar(2000, "indexing") as advance:
         now[0] += 0.9
         advance(500)
         assert out.getvalue() == ""

@@ -1,6 +1,7 @@
 """A short soak of each program, side by side: real SIGKILLs at random and aimed moments, signals, time limits."""
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +14,8 @@ from compare.weights import first_difference, read_variables
 from midepoch import model_dir
 from tests.whole_runs import runs
 
-KILLS, SIGNALS, LIMITS = 10, 4, 1
+# Time limits are met by the clock, which is no fair one while other tests use the machine: those are for `make soak`.
+KILLS, SIGNALS, LIMITS = 10, 2, 0
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def test_disturbed_runs_end_as_the_undisturbed_one(program, outputs):
     runs_compared = int(re.search(rf"{program}: ok: {KILLS} kills, (\d+) disturbed runs", text).group(1))
     assert runs_compared >= 2
     codes = {int(code): int(number) for number, code in re.findall(r"(\d+) × exit (\d+)", text)}
-    assert set(codes) <= {0, 75} and sum(codes.values()) == SIGNALS + LIMITS and codes[75] >= LIMITS
+    assert set(codes) <= {0, 75} and sum(codes.values()) == SIGNALS
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
@@ -64,9 +66,14 @@ def test_both_programs_end_with_the_same_weights(outputs, root):
     assert runs.metrics_files(root / "lowlevel-2-killed") == runs.metrics_files(root / "estimator-2-killed")
 
 
-def test_what_differs_is_seen(outputs, root):
-    """Control: a run of another length is not the undisturbed one."""
-    undisturbed, limited = str(root / "lowlevel-1-undisturbed"), str(next(root.glob("lowlevel-*-limited")))
-    assert soak.differences(undisturbed, undisturbed) == []
-    found = " ".join(soak.differences(limited, undisturbed))
-    assert all(text in found for text in ("other files", "newest checkpoints", "metrics_eval_last_weights"))
+def test_what_differs_is_seen(outputs, root, tmp_path):
+    """Control: a run that lacks its last step's examples and its last checkpoint is not the undisturbed one."""
+    undisturbed, other = root / "lowlevel-1-undisturbed", tmp_path / "other"
+    assert soak.differences(str(undisturbed), str(undisturbed)) == []
+    shutil.copytree(undisturbed, other)
+    ledger = (other / model_dir.EXAMPLES_FILE).read_text().splitlines(keepends=True)
+    (other / model_dir.EXAMPLES_FILE).write_text("".join(ledger[:-1]))
+    for path in other.glob(f"model.ckpt-{soak.STEPS}.*"):
+        path.unlink()
+    found = " ".join(soak.differences(str(other), str(undisturbed)))
+    assert all(text in found for text in ("other files", "newest checkpoints", "examples lost", "other examples"))

@@ -9,7 +9,8 @@ from midepoch.errors import UserError
 
 @pytest.fixture(autouse=True)
 def no_warm_up(monkeypatch):
-    monkeypatch.setattr("compare.bench.stopwatch._WARM_UP_SECS", 0.01)
+    for name in ("_WARM_UP_SECS", "_PAUSE_SECS", "_LEAD_IN_SECS"):
+        monkeypatch.setattr(f"compare.bench.stopwatch.{name}", 0.01)
 
 
 def sleeper(step_secs):
