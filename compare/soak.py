@@ -288,6 +288,8 @@ class Soak:
 
     def limit(self, limits: int) -> None:
         """Starts one run again and again with time limits that it cannot reach its target in."""
+        if not limits:
+            return
         directory = self._directory("limited")
         for _ in range(limits):
             secs = self._run_secs + self._random.uniform(*_LIMIT_SECS)
@@ -299,7 +301,7 @@ class Soak:
                 self._problem(directory, f"--max_run_secs={secs:.2f}: ended {-left:.2f} s too late")
             self._judge_stop(directory, before, code)
         tally = tally_run(directory)
-        if limits and tally != Tally(0, 0):
+        if tally != Tally(0, 0):
             self._problem(directory, f"examples lost / repeated: {tally.lost} / {tally.repeated}")
 
     def _judge_stop(self, directory: str, before: int, code: int) -> None:
