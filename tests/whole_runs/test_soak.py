@@ -76,4 +76,4 @@ def test_what_differs_is_seen(outputs, root, tmp_path):
     for path in other.glob(f"model.ckpt-{soak.STEPS}.*"):
         path.unlink()
     found = " ".join(soak.differences(str(other), str(undisturbed)))
-    assert all(text in found for text in ("other files", "newest checkpoints", "examples lost", "other examples"))
+    assert all(text in found for text in ("other files", "newest checkpoints", "other examples"))
