@@ -46,6 +46,12 @@ def is_better(value: Optional[float], best: Optional[float], mode: str) -> bool:
     return value > best if mode == "max" else value < best
 
 
+def read_metrics(directory: str, name: str) -> Optional[Dict[str, Any]]:
+    """Returns what a metrics file of a model_dir holds, or None if it is missing or damaged."""
+    metrics = model_dir.read_json(os.path.join(directory, name))
+    return metrics if isinstance(metrics, dict) and isinstance(metrics.get("global_step"), int) else None
+
+
 class Best:
     """The metrics of the last and of the best evaluation of a model_dir, as their files have them.
 
@@ -61,12 +67,8 @@ class Best:
         self._directory = directory
         self.metric = metric
         self.mode = mode
-        self.best = self._read(model_dir.BEST_METRICS_FILE)
-        self.last = self._read(model_dir.LAST_METRICS_FILE)
-
-    def _read(self, name: str) -> Optional[Dict[str, Any]]:
-        metrics = model_dir.read_json(os.path.join(self._directory, name))
-        return metrics if isinstance(metrics, dict) and isinstance(metrics.get("global_step"), int) else None
+        self.best = read_metrics(directory, model_dir.BEST_METRICS_FILE)
+        self.last = read_metrics(directory, model_dir.LAST_METRICS_FILE)
 
     @property
     def value(self) -> Optional[float]:

@@ -80,21 +80,13 @@ def commit(written: str, note: Dict[str, Any]) -> str:
     model_dir.write_json(note_path, note)
     for folder, _, names in os.walk(written):
         for path in (*(os.path.join(folder, name) for name in names), folder):
-            _sync(path)
+            model_dir.sync_path(path)
     temporary = os.path.dirname(written)
     parent = os.path.dirname(temporary)
     before = newest(os.path.dirname(parent))
     # Newer than all before, whatever the clock says: the newest is found by its number.
     timestamp = max(int(os.path.basename(written)), int(os.path.basename(before)) + 1 if before else 0)
     os.rename(written, os.path.join(parent, str(timestamp)))
-    _sync(parent)
+    model_dir.sync_path(parent)
     os.rmdir(temporary)
     return os.path.join(EXPORT, str(timestamp))
-
-
-def _sync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -9,6 +9,7 @@ import time
 from typing import Any, Dict, List, Optional
 
 from midepoch import checkpoint_parts, foreign, model_dir
+from midepoch.best import read_metrics
 from midepoch.errors import UserError
 
 # How long a checkpoint of a run that is training may look incomplete, because it is being deleted just now.
@@ -53,7 +54,7 @@ def take_inventory(directory: str, verify: bool = False) -> Dict[str, Any]:
     process = _process(directory)
     in_use = bool(process) and process["running"] is not False
     # First: they are written after the checkpoints they tell of.
-    best, last = (_metrics(directory, name) for name in (model_dir.BEST_METRICS_FILE, model_dir.LAST_METRICS_FILE))
+    best, last = (read_metrics(directory, name) for name in (model_dir.BEST_METRICS_FILE, model_dir.LAST_METRICS_FILE))
     is_foreign = model_dir.is_foreign(directory)
     if is_foreign:
         checkpoints = foreign.checkpoints(directory, verify)
@@ -93,11 +94,6 @@ def take_inventory(directory: str, verify: bool = False) -> Dict[str, Any]:
 
 def _dict(value: Any) -> Dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _metrics(directory: str, name: str) -> Optional[Dict[str, Any]]:
-    metrics = model_dir.read_json(os.path.join(directory, name))
-    return metrics if isinstance(metrics, dict) and isinstance(metrics.get("global_step"), int) else None
 
 
 def _epoch_examples(contract: Dict[str, Any]) -> Optional[int]:

@@ -40,9 +40,9 @@ _DAMAGED = "damaged"
 _CHECKPOINT_FILE = re.compile(re.escape(CHECKPOINT_NAME) + r"-(\d+)(\.|_temp)")
 
 
-def sync_directory(directory: str) -> None:
-    """Makes what was created, renamed or removed in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync_path(path: str) -> None:
+    """Makes a file's content, or what was created, renamed or removed in a directory, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -58,7 +58,7 @@ def make_directory(directory: str) -> None:
     if not os.path.isdir(directory):
         make_directory(os.path.dirname(directory))
         os.makedirs(directory, exist_ok=True)
-        sync_directory(os.path.dirname(directory))
+        sync_path(os.path.dirname(directory))
 
 
 def write_atomically(path: str, text: str) -> None:
@@ -72,7 +72,7 @@ def write_atomically(path: str, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    sync_directory(os.path.dirname(os.path.abspath(path)))
+    sync_path(os.path.dirname(os.path.abspath(path)))
 
 
 def write_json(path: str, value: Any) -> None:

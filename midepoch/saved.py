@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from midepoch import best, checksums, console, contract, model_dir, randomness, records, startup, stream
-from midepoch.config import TrainConfig
+from midepoch.config import TrainConfig, merged
 from midepoch.errors import UserError, one_line
 from midepoch.run import files_of
 from midepoch.stopping import Stopping
@@ -161,10 +161,9 @@ def _run_config(config: TrainConfig) -> TrainConfig:
         raise UserError(
             f"--model_dir={directory} holds no readable run.json, so it is not that of a run; give one that training made"
         )
-    fields = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
-    wanted = {name: getattr(config, name) for name in _FREE if getattr(config, name) != fields[name]}
-    known = {name: value for name, value in saved.items() if name in fields}
-    return TrainConfig(**{**known, **wanted, "model_dir": directory, "mode": config.mode, "checkpoint": config.checkpoint})
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
+    wanted = {name: getattr(config, name) for name in _FREE if getattr(config, name) != defaults[name]}
+    return merged(saved, {**wanted, "model_dir": directory, "mode": config.mode, "checkpoint": config.checkpoint})
 
 
 def _copy_of(config: TrainConfig, scratch: str) -> str:

@@ -165,7 +165,7 @@ class Stopping:
         if self.reason is None:
             if self._signal is not None:
                 self.reason = signal.Signals(self._signal).name
-            elif self.secs_left < self.secs_needed(*(ahead or (STEP, SAVE))):
+            elif self._limit is not None and self.secs_left < self.secs_needed(*(ahead or (STEP, SAVE))):
                 self.reason = self._limit
         return self.reason is not None
 
