@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator import inputs
 from midepoch import model_dir, saving
 from midepoch.run import Run
-from midepoch.stopping import EVALUATION, SAVE, STEP, Stopping
+from midepoch.stopping import STEP, Stopping
 
 
 class CommittingSaver(tf.compat.v1.train.Saver):
@@ -219,17 +219,10 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         run, best = self._run, self._run.best
         step, examples_seen = global_step_value, self._hook.examples_seen
         # An Estimator evaluates a checkpoint, in a graph of its own, and draws its metrics into TensorBoard itself.
-        # If the run is to stop, it is left to the next start, which knows from the manifest that it is due.
-        if run.stopping.leaves_evaluation(step, EVALUATION, SAVE):
+        prefix = model_dir.prefix_of(run.config.model_dir, step)
+        metrics = run.evaluated(step, examples_seen, lambda: self._evaluate(prefix))
+        if metrics is None:
             return
-        began = time.monotonic()
-        means = self._evaluate(model_dir.prefix_of(run.config.model_dir, step))
-        if means is None:
-            run.stopping.leaves_evaluation(step)
-            return
-        run.stopping.took(EVALUATION, time.monotonic() - began)
-        metrics = run.as_record(means, step, examples_seen)
-        run.before_save()
         previous, improved = best.value, best.beaten_by(metrics)
         with saving.failure_explained(step):
             if improved:

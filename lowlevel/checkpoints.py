@@ -8,7 +8,6 @@ import tensorflow as tf
 from lowlevel.model import Model
 from midepoch import model_dir, saving
 from midepoch.run import Run
-from midepoch.stopping import EVALUATION, SAVE
 
 
 class Checkpoints:
@@ -96,16 +95,9 @@ class Checkpoints:
         """
         run, best = self._run, self._run.best
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
-        if run.stopping.leaves_evaluation(step, EVALUATION, SAVE):
+        metrics = run.evaluated(step, examples_seen, self._model.evaluate)
+        if metrics is None:
             return
-        began = time.monotonic()
-        means = self._model.evaluate()
-        if means is None:
-            run.stopping.leaves_evaluation(step)
-            return
-        run.stopping.took(EVALUATION, time.monotonic() - began)
-        metrics = run.as_record(means, step, examples_seen)
-        run.before_save()
         previous, improved = best.value, best.beaten_by(metrics)
         with saving.failure_explained(step):
             run.draw_evaluation(metrics)

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import shutil
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 import keras
 import tensorflow as tf
@@ -23,7 +23,7 @@ from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
 from midepoch.own_dataset import OwnDataset
 from midepoch.schedule import Schedule
-from midepoch.stopping import SAVE, Stopping
+from midepoch.stopping import EVALUATION, SAVE, Stopping
 from midepoch.summaries import EventWriter
 from midepoch.task import Task, check_task, has_own_dataset, load_task
 
@@ -532,6 +532,35 @@ class Run:
         self._events.scalars(step, {"save_secs": secs})
         self._events.flush()
         self._lock.note(step)
+
+    def evaluated(
+        self, step: int, examples_seen: int, evaluate: Callable[[], Optional[Dict[str, Any]]]
+    ) -> Optional[Dict[str, Any]]:
+        """Has a state evaluated, unless the run is to stop.
+
+        Args:
+          step: the global step.
+          examples_seen: the position there.
+          evaluate: returns the metrics, or None if the run is to stop before they are known.
+
+        Returns:
+          The metrics as the metrics files hold them. None if they are left to the next start, which knows from the manifest
+          that they are due.
+
+        Raises:
+          UserError: as `before_save`.
+        """
+        if self.stopping.leaves_evaluation(step, EVALUATION, SAVE):
+            return None
+        began = time.monotonic()
+        metrics = evaluate()
+        if metrics is None:
+            self.stopping.leaves_evaluation(step)
+            return None
+        self.stopping.took(EVALUATION, time.monotonic() - began)
+        record = self.as_record(metrics, step, examples_seen)
+        self.before_save()
+        return record
 
     def as_record(self, metrics: Dict[str, Any], step: int, examples_seen: int) -> Dict[str, Any]:
         """Returns metrics as the metrics files hold them; see `best.as_record`."""
