@@ -223,9 +223,7 @@ def demo(out_dir: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Kills both programs in mid-epoch and shows that nothing is lost.")
     parser.add_argument("--out_dir", help="where the runs go; new or empty (default: a new directory in runs/)")
-    out_dir = parser.parse_args().out_dir or time.strftime("runs/demo-%Y%m%d-%H%M%S")
-    if os.path.exists(out_dir) and (not os.path.isdir(out_dir) or os.listdir(out_dir)):
-        sys.exit(f"error: --out_dir={out_dir} exists and is not an empty directory; give a new one, nothing is deleted here")
+    out_dir = processes.new_directory("demo", parser.parse_args().out_dir)
     try:
         sys.exit(0 if demo(out_dir) else 1)
     except UserError as error:

@@ -146,9 +146,7 @@ def main() -> None:
     parser.add_argument("--input_dir", default=DEBIAN_DIR, help=f"the folder of the four IDX files (default: {DEBIAN_DIR})")
     parser.add_argument("--out_dir", help="where data and runs go; new or empty (default: a new directory in runs/)")
     flags = parser.parse_args()
-    out_dir = flags.out_dir or time.strftime("runs/fashion-mnist-%Y%m%d-%H%M%S")
-    if os.path.exists(out_dir) and (not os.path.isdir(out_dir) or os.listdir(out_dir)):
-        sys.exit(f"error: --out_dir={out_dir} exists and is not an empty directory; give a new one, nothing is deleted here")
+    out_dir = processes.new_directory("fashion-mnist", flags.out_dir)
     try:
         sys.exit(0 if compare(flags.input_dir, out_dir) else 1)
     except UserError as error:

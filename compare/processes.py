@@ -1,12 +1,27 @@
 """Training programs as real processes: started by their command lines, watched, killed."""
 
+import os
 import re
 import subprocess
 import sys
+import time
 from typing import Callable, List, NamedTuple, Optional
 
 _STEP_LINE = re.compile(r"step (\d+)/\d+ ")
 _RESUME_LINE = re.compile(r"resume at step (\d+) ")
+
+
+def new_directory(kind: str, given: Optional[str]) -> str:
+    """Returns the directory for a comparison's runs: that of --out_dir, or a new one in runs/; exits if it is in use.
+
+    Args:
+      kind: of the comparison, such as "demo".
+      given: the flag's value, or None.
+    """
+    out_dir = given or time.strftime(f"runs/{kind}-%Y%m%d-%H%M%S")
+    if os.path.exists(out_dir) and (not os.path.isdir(out_dir) or os.listdir(out_dir)):
+        sys.exit(f"error: --out_dir={out_dir} exists and is not an empty directory; give a new one, nothing is deleted here")
+    return out_dir
 
 
 class Ended(NamedTuple):

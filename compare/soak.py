@@ -24,6 +24,7 @@ import sys
 import time
 from typing import Counter, List, NamedTuple, Optional
 
+from compare import processes
 from compare.ledger_check import Tally, tally_run
 from compare.watch import Change, Watch
 from midepoch import cli, model_dir
@@ -391,12 +392,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all that is random here (default: the time)")
     parser.add_argument("--out_dir", help="where the runs go; new or empty (default: a new directory in runs/)")
     arguments = parser.parse_args()
-    out_dir = arguments.out_dir or time.strftime("runs/soak-%Y%m%d-%H%M%S")
+    shared = arguments.program and arguments.out_dir  # by the two processes that this one starts for both programs
+    out_dir = arguments.out_dir if shared else processes.new_directory("soak", arguments.out_dir)
     numbers = (arguments.kills, arguments.signals, arguments.limits)
     if arguments.program:
         sys.exit(0 if soak(arguments.program, out_dir, arguments.seed, *numbers) else 1)
-    if os.path.exists(out_dir) and (not os.path.isdir(out_dir) or os.listdir(out_dir)):
-        sys.exit(f"error: --out_dir={out_dir} exists and is not an empty directory; give a new one, nothing is deleted here")
     programs = ["lowlevel"] + ["estimator"] * bool(importlib.util.find_spec("tensorflow_estimator"))
     each = f"{numbers[0]} kills, {numbers[1]} signals, {numbers[2]} limits each"
     say(f"{', '.join(programs)}: {each}; seed {arguments.seed}; {out_dir}")

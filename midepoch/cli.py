@@ -55,7 +55,18 @@ def print_json(values: Iterable[Any]) -> None:
         for value in values:
             print(json.dumps(value, ensure_ascii=False), flush=True)
     except BrokenPipeError:  # `| head`: no failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's own last flush must not fail again
+        discard_output()
+
+
+def discard_output() -> None:
+    """Sends what is still to be written on standard output nowhere, so that Python's own last flush does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def serve_any_terminal() -> None:
+    """Lets a terminal that has no → show a ? instead."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")
 
 
 def run(
@@ -68,8 +79,7 @@ def run(
       readers: from each other mode to a function that takes the config, and only reads.
     """
     stopping = Stopping().__enter__()  # never left: signals are heard, and the time is counted, from here on
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a terminal that has no → shows a ?
+    serve_any_terminal()
     config_lib.define_flags()
 
     def call(config: config_lib.TrainConfig) -> Any:

@@ -182,8 +182,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
       arguments: instead of the command line's.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is unfinished is removed
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a terminal that has no × shows a ?
+    cli.serve_any_terminal()
     try:
         flags = make_parser().parse_args(arguments)
         if not flags.input_dir:

@@ -185,14 +185,18 @@ def _crc32c_table() -> np.ndarray:
     return table
 
 
-_CRC32C = _crc32c_table()
+CRC32C_TABLE = _crc32c_table()  # the register after each byte, uint32 [256]
+
+
+def masked_crc32c(register: np.ndarray) -> np.ndarray:
+    """Returns what a TFRecord file keeps of CRC-32C registers, uint32 [n], that have taken all their bytes."""
+    crc = ~register
+    return ((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8)
 
 
 def _lengths_hold(headers: np.ndarray) -> np.ndarray:
     """Says of headers, uint8 [n, 12], whether the CRC-32C of the length is the one stored; bool [n]."""
     crc = np.full(len(headers), 0xFFFFFFFF, np.uint32)
     for column in range(8):
-        crc = _CRC32C[(crc ^ headers[:, column]) & 0xFF] ^ (crc >> 8)
-    crc = ~crc
-    masked = ((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8)
-    return masked == np.ascontiguousarray(headers[:, 8:12]).view("<u4")[:, 0]
+        crc = CRC32C_TABLE[(crc ^ headers[:, column]) & 0xFF] ^ (crc >> 8)
+    return masked_crc32c(crc) == np.ascontiguousarray(headers[:, 8:12]).view("<u4")[:, 0]

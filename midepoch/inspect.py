@@ -230,13 +230,12 @@ def run(argv: List[str]) -> int:
 def main() -> None:
     """The console script `midepoch-inspect`."""
     sys.dont_write_bytecode = True  # it writes nothing, not even what Python makes of the module of a task
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a terminal that has no · shows a ?
+    cli.serve_any_terminal()
     try:
         code = run(sys.argv)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: no failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        cli.discard_output()
         code = cli.EXIT_FINISHED
     except KeyboardInterrupt:
         code = cli.EXIT_FAILED

@@ -81,8 +81,9 @@ class SavedCheckpoint:
 
     def as_record(self, metrics: Dict[str, Any]) -> Dict[str, Any]:
         """Returns metrics as the run's own metrics files hold them; see `best.as_record`."""
-        data = self._manifest["contract"]["order"].get("data")  # [name, bytes, records] of each training file
-        epoch_examples = sum(file[2] for file in data) if data else getattr(self.task, "num_train_examples", None)
+        epoch_examples = contract.epoch_examples(self._manifest["contract"])
+        if epoch_examples is None:  # its own dataset
+            epoch_examples = getattr(self.task, "num_train_examples", None)
         return best.as_record(metrics, self.start.step, self.start.examples_seen, epoch_examples)
 
     def as_lines(self, batches: Iterable[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:

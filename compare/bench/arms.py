@@ -7,7 +7,7 @@ An arm is a function of (task, stopwatch) that trains until the stopwatch has ha
 import contextlib
 import os
 import tempfile
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -45,12 +45,18 @@ def _config() -> Iterator[TrainConfig]:
         )
 
 
-def usual_dataset(task: Any) -> tf.data.Dataset:
+def usual_dataset(
+    paths: Sequence[str], parse: Callable[[tf.Tensor], Any], buffer_size: int = 10000, batch_size: int = BATCH_SIZE
+) -> tf.data.Dataset:
     """Returns endless batches of (features, labels) by the usual `interleave + shuffle + batch + parse`."""
-    files = tf.data.Dataset.from_tensor_slices(list(find_files(task.train_files, "train_files")))
+    files = tf.data.Dataset.from_tensor_slices(list(paths))
     records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
-    batches = records.shuffle(10000, seed=SEED).batch(BATCH_SIZE).repeat()
-    return batches.map(task.parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    batches = records.shuffle(buffer_size, seed=SEED).batch(batch_size).repeat()
+    return batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def _usual_training(task: Any) -> tf.data.Dataset:
+    return usual_dataset(find_files(task.train_files, "train_files"), task.parse)
 
 
 def lowlevel(task: Any, stopwatch: Stopwatch) -> None:
@@ -77,7 +83,7 @@ def plain_estimator(task: Any, stopwatch: Stopwatch) -> None:
     from estimator.model import make_model_fn
 
     def input_fn():
-        features, labels = tf.compat.v1.data.make_one_shot_iterator(usual_dataset(task)).get_next()
+        features, labels = tf.compat.v1.data.make_one_shot_iterator(_usual_training(task)).get_next()
         # The hook fetches the count of examples, so this arm counts them too.
         examples_seen = tf.compat.v1.get_variable(
             inputs.EXAMPLES_SEEN, [], tf.int64, tf.zeros_initializer(), trainable=False, use_resource=True
@@ -113,7 +119,7 @@ def model_fit(task: Any, stopwatch: Stopwatch) -> None:
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(make_optimizer(OPTIMIZER, LEARNING_RATE), loss, jit_compile=False)
     model.fit(
-        usual_dataset(task),
+        _usual_training(task),
         epochs=_NEVER,
         steps_per_epoch=_FIT_STEPS_PER_EPOCH,
         shuffle=False,  # the dataset does

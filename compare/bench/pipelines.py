@@ -10,11 +10,12 @@ import statistics
 import sys
 import tempfile
 import time
-from typing import Callable, NamedTuple, Tuple
+from typing import NamedTuple, Tuple
 
 import tensorflow as tf
 
 from compare.bench import scale, synthetic
+from compare.bench.arms import usual_dataset
 from compare.bench.speed import machine
 from midepoch.config import TrainConfig
 from midepoch.randomness import make_deterministic
@@ -45,35 +46,6 @@ CASES = (
 )
 
 
-def usual(paths: tuple, buffer_size: int, batch_size: int) -> tf.data.Dataset:
-    """Returns endless batches by the usual pipeline."""
-    files = tf.data.Dataset.from_tensor_slices(list(paths))
-    records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
-    batches = records.shuffle(buffer_size, seed=1).batch(batch_size).repeat()
-    return batches.map(synthetic.parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-
-def reader(dataset: tf.data.Dataset) -> Callable[[float], float]:
-    """Returns a function that reads for so many seconds and returns the examples per second, after a warm-up."""
-    iterator = iter(dataset)
-
-    @tf.function
-    def read(batches):
-        count = tf.constant(0, tf.int64)
-        for _ in tf.range(batches):
-            count += tf.shape(next(iterator)[1], out_type=tf.int64)[0]
-        return count
-
-    def for_secs(secs: float) -> float:
-        count, began = 0, time.perf_counter()
-        while time.perf_counter() - began < secs:
-            count += int(read(50))
-        return count / (time.perf_counter() - began)
-
-    for_secs(1.0)
-    return for_secs
-
-
 def waits(dataset: tf.data.Dataset, num_examples: int, step_ms: float) -> Tuple[float, float]:
     """Returns the (median, longest) wait for a batch in ms, of a loop that does something else for `step_ms` in between."""
     iterator = iter(dataset)
@@ -94,8 +66,10 @@ def measure(case: Case, num_pairs: int, secs: float) -> str:
     with tempfile.TemporaryDirectory() as directory:
         synthetic.write_examples(directory, case.num_records, case.value_bytes, scale.NUM_FILES)
         files = scale.made_files(directory)
-        ours = reader(scale.stream_of(files, batch_size=case.batch_size).dataset())
-        peers = reader(usual(files.paths, window, case.batch_size))
+        ours = scale.reader(scale.stream_of(files, batch_size=case.batch_size).dataset())
+        peers = scale.reader(usual_dataset(files.paths, synthetic.parse, window, case.batch_size))
+        for side in (ours, peers):
+            side(1.0)  # to warm up
         pairs = []
         for _ in range(num_pairs):
             pair = []

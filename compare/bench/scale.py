@@ -148,12 +148,9 @@ def forget_peak() -> None:
         file.write("5")
 
 
-def speed_and_memory(dataset: tf.data.Dataset, secs: float = SPEED_SECS) -> Tuple[float, float]:
-    """Reads batches for some seconds, after as many to warm up; returns (examples per second, peak MB of it all)."""
-    gc.collect()
-    forget_peak()
-    before = memory_kb("VmRSS")
-    iterator = iter(dataset.repeat())  # `skip` ends with the epoch
+def reader(dataset: tf.data.Dataset) -> Callable[[float], float]:
+    """Returns a function that reads an endless dataset for so many seconds and returns the examples per second."""
+    iterator = iter(dataset)
 
     @tf.function
     def read(batches):
@@ -162,14 +159,23 @@ def speed_and_memory(dataset: tf.data.Dataset, secs: float = SPEED_SECS) -> Tupl
             count += tf.shape(next(iterator)[1], out_type=tf.int64)[0]
         return count
 
-    def for_secs():
+    def for_secs(secs: float) -> float:
         count, began = 0, time.perf_counter()
         while time.perf_counter() - began < secs:
-            count += int(read(100))
+            count += int(read(50))
         return count / (time.perf_counter() - began)
 
-    for_secs()
-    speed = for_secs()
+    return for_secs
+
+
+def speed_and_memory(dataset: tf.data.Dataset, secs: float = SPEED_SECS) -> Tuple[float, float]:
+    """Reads batches for some seconds, after as many to warm up; returns (examples per second, peak MB of it all)."""
+    gc.collect()
+    forget_peak()
+    before = memory_kb("VmRSS")
+    for_secs = reader(dataset.repeat())  # `skip` ends with the epoch
+    for_secs(secs)
+    speed = for_secs(secs)
     return speed, (memory_kb("VmHWM") - before) / 1024
 
 

@@ -10,25 +10,24 @@ from typing import List, Optional
 import numpy as np
 import tensorflow as tf
 
+from midepoch.frames import CRC32C_TABLE, masked_crc32c
+
 _ROWS_AT_ONCE = 65536
 _NUM_CLASSES = 10
 
 
 def _crc32c_tables() -> np.ndarray:
     """Returns table[k][b]: the CRC-32C register after byte b and k zero bytes, uint32 [8, 256]."""
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1)
-    tables = [table]
+    tables = [CRC32C_TABLE]
     for _ in range(7):
-        tables.append(table[tables[-1] & 0xFF] ^ (tables[-1] >> 8))
+        tables.append(CRC32C_TABLE[tables[-1] & 0xFF] ^ (tables[-1] >> 8))
     return np.stack(tables)
 
 
 _TABLES = _crc32c_tables()
 
 
-def masked_crc32c(rows: np.ndarray) -> np.ndarray:
+def _masked_crc32c(rows: np.ndarray) -> np.ndarray:
     """Returns the checksum that TFRecord files keep of each row; uint8 [n, bytes] to uint32 [n]. Eight bytes at a time."""
     crc = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     whole = rows.shape[1] // 8 * 8
@@ -39,8 +38,7 @@ def masked_crc32c(rows: np.ndarray) -> np.ndarray:
             crc ^= _TABLES[7 - byte][(low >> (8 * byte)) & 0xFF] ^ _TABLES[3 - byte][rows[:, at + 4 + byte]]
     for at in range(whole, rows.shape[1]):
         crc = _TABLES[0][(crc ^ rows[:, at]) & 0xFF] ^ (crc >> 8)
-    crc = ~crc
-    return ((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8)
+    return masked_crc32c(crc)
 
 
 def frames(payloads: np.ndarray) -> np.ndarray:
@@ -48,9 +46,9 @@ def frames(payloads: np.ndarray) -> np.ndarray:
     count, size = payloads.shape
     framed = np.empty([count, 12 + size + 4], np.uint8)
     framed[:, :8] = np.frombuffer(np.array([size], "<u8").tobytes(), np.uint8)
-    framed[:, 8:12] = masked_crc32c(framed[:1, :8]).astype("<u4").view(np.uint8)
+    framed[:, 8:12] = _masked_crc32c(framed[:1, :8]).astype("<u4").view(np.uint8)
     framed[:, 12:-4] = payloads
-    framed[:, -4:] = masked_crc32c(payloads).astype("<u4").view(np.uint8).reshape(-1, 4)
+    framed[:, -4:] = _masked_crc32c(payloads).astype("<u4").view(np.uint8).reshape(-1, 4)
     return framed
 
 
