@@ -26,9 +26,12 @@ class Stopwatch(Stopping):
         self._turns: queue.Queue = queue.Queue()  # seconds to train; None to stop
         self._results: queue.Queue = queue.Queue()  # steps per second, or the exception that ended the loop
         self._turn: Optional[tuple] = None  # (seconds, first step, when it began)
+        self._stopped = False
 
     def requested(self, step: int) -> bool:
-        """Called by the loop, in its own thread."""
+        """Called by the loop, in its own thread; once it has said yes it always does, as a real stop would."""
+        if self._stopped:
+            return True
         if self._turn is not None:
             secs, first_step, began = self._turn
             elapsed = time.monotonic() - began
@@ -37,6 +40,7 @@ class Stopwatch(Stopping):
             self._results.put((step - first_step) / elapsed)
         secs = self._turns.get()
         if secs is None:
+            self._stopped = True
             return True
         self._turn = secs, step, time.monotonic()
         return False

@@ -21,6 +21,7 @@ def sleeper(step_secs):
             time.sleep(step_secs)
             step += 1
         task.append(step)
+        assert stopwatch.requested(step)  # a loop may ask again once it has left
 
     return arm
 
