@@ -120,9 +120,15 @@ class StopAfter(Stopping):
 
 
 def train(program, directory, task=None, stop_after=None, stopping=None, **flags):
-    """Runs a program in this process, as a new start would, by default without an export; returns its `Result`."""
+    """Runs a program in this process, as a new start would, by default without an export; returns its `Result`.
+
+    With `stop_after` it stops at exactly that step, or at the first that it comes to after it: a stop is heard where the
+    loop has something to do, so there it logs every step.
+    """
     loop = importlib.import_module(f"{program}.loop")
     defaults = dict(export=False, batch_size=BATCH_SIZE, shuffle_window=10, shuffle_block=3, seed=11, learning_rate=0.05)
+    if stop_after is not None:
+        defaults["log_every_steps"] = 1
     config = TrainConfig(model_dir=str(directory), task="small", **{**defaults, **flags})
     return loop.train_and_evaluate(config, task or Small(), stopping if stop_after is None else StopAfter(stop_after))
 

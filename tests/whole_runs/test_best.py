@@ -70,7 +70,7 @@ def test_best_over_a_restart_before_every_evaluation(program, mode, scores, best
     data = runs.write_data(str(tmp_path))
     scripted.update(zip(range(runs.STEPS_PER_EPOCH, LAST_STEP + 1, runs.STEPS_PER_EPOCH), scores))
     for stop in (2, 8, 14, 20):
-        train(program, tmp_path / "run", data, best_mode=mode, stop_after=stop, log_every_steps=1)
+        train(program, tmp_path / "run", data, best_mode=mode, stop_after=stop)
     assert train(program, tmp_path / "run", data, best_mode=mode).finished
     assert best_of(tmp_path / "run") == best_step
 
@@ -118,7 +118,7 @@ def test_restoring_an_older_last_does_not_roll_the_best_back(program, scripted, 
     data = runs.write_data(str(tmp_path))
     scripted.update({6: 1.0, 12: 2.0, 18: 1.5, 24: 0.5})
     flags = dict(save_checkpoints_steps=3)
-    train(program, tmp_path / "run", data, stop_after=13, log_every_steps=1, **flags)
+    train(program, tmp_path / "run", data, stop_after=13, **flags)
     for step in (12, 13):  # the newest checkpoints are lost
         for path in (tmp_path / "run").glob(f"model.ckpt-{step}.*"):
             path.unlink()
@@ -131,7 +131,7 @@ def test_restoring_an_older_last_does_not_roll_the_best_back(program, scripted, 
 def test_a_damaged_metrics_file_does_not_cost_the_best(program, scripted, tmp_path):
     data = runs.write_data(str(tmp_path))
     scripted.update({6: 2.0, 12: 1.0, 18: 1.5, 24: 0.5})
-    train(program, tmp_path / "run", data, stop_after=7, log_every_steps=1)
+    train(program, tmp_path / "run", data, stop_after=7)
     (tmp_path / "run" / model_dir.BEST_METRICS_FILE).write_text("{")
     train(program, tmp_path / "run", data)
     assert model_dir.step_of(model_dir.newest_valid(str(tmp_path / "run" / "best_weights"))) == 6
@@ -142,7 +142,7 @@ def test_a_run_that_lost_all_its_checkpoints_goes_on_from_its_best_and_not_from_
     data = runs.write_data(str(tmp_path))
     scripted.update({6: 1.0, 12: 2.0, 18: 1.5, 24: 0.5})
     train(program, tmp_path / "undisturbed", data)
-    train(program, tmp_path / "run", data, stop_after=13, log_every_steps=1)
+    train(program, tmp_path / "run", data, stop_after=13)
     for path in (tmp_path / "run").glob("model.ckpt-*"):
         path.unlink()
     shutil.copytree(tmp_path / "run", tmp_path / "without_best")
@@ -166,7 +166,7 @@ def test_what_another_process_did_before_the_lock_was_taken_is_seen(scripted, mo
     def slow_check(self):
         monkeypatch.setattr(Run, "check", check)
         check(self)
-        train("lowlevel", tmp_path / "run", data, stop_after=7, log_every_steps=1)
+        train("lowlevel", tmp_path / "run", data, stop_after=7)
 
     monkeypatch.setattr(Run, "check", slow_check)
     train("lowlevel", tmp_path / "run", data)
