@@ -2,8 +2,8 @@
 #   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs
 #   make test    the tests
 # and two take long:
-#   make bench   the speed of both programs, beside Model.fit and a plain Estimator; what a resume costs by number of records;
-#                and how well the shuffles mix; about half an hour
+#   make bench   the speed of both programs, beside Model.fit and a plain Estimator; what saves and starts cost; what a resume
+#                costs by number of records; and how well the shuffles mix; about three quarters of an hour
 #   make soak    hundreds of kills, signals and time limits for each program; SOAK='--kills=50 --seed=1' for another number
 # PYTHON=... chooses the interpreter; by default 3.11, 3.10 or 3.9 (both programs), else a newer one (all but the estimator).
 
@@ -32,6 +32,7 @@ test: env
 
 bench: env
 	$(RUN) -m compare.bench.speed
+	$(RUN) -m compare.bench.saving
 	$(RUN) -m compare.bench.pipelines
 	$(RUN) -m compare.bench.scale
 	$(RUN) -m compare.bench.mixing
