@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from midepoch import best as best_lib
 from midepoch import config as config_lib
-from midepoch import checksums, console, contract, exports, fair_warning, freezing, healing, model_dir, randomness, records
-from midepoch import saving, serving, startup, stream
+from midepoch import checksums, console, contract, exports, fair_warning, freezing, healing, lines, model_dir, randomness
+from midepoch import records, saving, serving, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
@@ -132,7 +132,9 @@ class Run:
             self.frozen = freezing.frozen_places(model, config.freeze)
             self._frozen_names = [freezing.variable_names(model)[place] for place in sorted(self.frozen)]
         if not self._model_weights:
-            raise UserError(f"--task={config.task}: the model has no weights yet; call its build() with the input shape in model()")
+            raise UserError(
+                f"--task={config.task}: the model has no weights yet; call its build() with the input shape in model()"
+            )
         if not self._has_checkpoints:
             randomness.check_initial_weights(self.task, config.task, model, config.seed)
             if config.restore_from:
@@ -193,8 +195,8 @@ class Run:
         if self.already_done:
             return
         lock.note_holder()
-        self.start, lines = healing.heal(directory, self.start, config.keep_checkpoint_max)
-        for line in [*lines, *healing.heal_best(directory, self.best, self._best_found)]:
+        self.start, healed = healing.heal(directory, self.start, config.keep_checkpoint_max)
+        for line in [*healed, *healing.heal_best(directory, self.best, self._best_found)]:
             console.say(line)
         done_again = self._announce_past(lock.left_behind)
         saved = self._saved_run
@@ -219,7 +221,7 @@ class Run:
         for line in exports.unfinished(directory).values():
             console.say(line)
         if self.already_done:
-            self._announce_already_done()
+            console.say(lines.already_done(self.start.step, self.target_steps()))
             return
         for line in healing.preview(directory, self.start, config.keep_checkpoint_max, self.best, self._best_found):
             console.say(line)
@@ -261,8 +263,7 @@ class Run:
         killed = left_behind.get("running", False)
         done_again = max(0, left_behind.get("step", 0) - self.start.step) if killed else 0
         if done_again:
-            reached, again = self.start.step + done_again, console.count(done_again, "step")
-            console.say(f"the killed run had reached step {reached}: {again} done again")
+            console.say(lines.done_again(self.start.step + done_again, done_again))
         if self.best.value is not None:
             console.say(f"best so far: {self.best.metric} {self.best.value:.4f} at step {self.best.step}")
         for line in fair_warning.of_flags(self.config, self.stopping.secs_left):
@@ -271,10 +272,6 @@ class Run:
         if self.start.case == startup.RESUME:
             self._warn_of_disk(self.start.prefix)
         return done_again
-
-    def _announce_already_done(self) -> None:
-        step, total = self.start.step, self.target_steps()
-        console.say(f"already done: {step}/{total} steps, nothing to do; raise --num_epochs or --train_steps to go on")
 
     def _compare_with_chosen(self) -> None:
         """Compares the checkpoint that is restored, which may not be the newest one, with the contract and the model."""
@@ -349,47 +346,13 @@ class Run:
         console.say(f"{self.program} · TF {tf.__version__} · CPU · {config.task}: {data}")
         if start.case == startup.RESUME and self.already_done:
             return
-        place = self._place(start.examples_seen)
         for note in start.notes:
             console.say(note)
-        if start.case == startup.RESUME:
-            name = os.path.relpath(start.prefix, config.model_dir)
-            console.say(f"resume at step {start.step} from {name} (verified, {start.age_secs:.0f} s old): {place}")
-        elif start.case == startup.RESTORE_FROM:
-            console.say(f"start from {start.prefix} at step {start.step} (verified): {place}")
-        else:
-            console.say(f"fresh start: no checkpoint in {config.model_dir}")
+        place = lines.where(start.examples_seen, schedule.epoch_examples, config.batch_size)
+        console.say(lines.start(config.model_dir, start, place))
         if self.frozen:
             console.say(f"frozen by --freeze={config.freeze}: {', '.join(self._frozen_names)}")
-        console.say(self._plan())
-
-    def _place(self, examples_seen: int) -> str:
-        epoch_examples = self.schedule.epoch_examples
-        if not epoch_examples:
-            return f"{examples_seen} examples seen"
-        epoch, in_epoch = divmod(examples_seen, epoch_examples)
-        done, per_epoch = (-(-n // self.config.batch_size) for n in (in_epoch, epoch_examples))
-        return f"epoch {epoch + 1}, {done} of {per_epoch} batches done"
-
-    def _plan(self) -> str:
-        config, schedule = self.config, self.schedule
-        target = f"target {self.target_steps()} steps"
-        if config.num_epochs and not has_own_dataset(self.task):
-            target += f" ({config.num_epochs} epochs × {-(-schedule.epoch_examples // config.batch_size)})"
-        if config.save_checkpoints_steps:
-            save = f"save {console.every(config.save_checkpoints_steps, 'step')}"
-        elif config.save_checkpoints_epochs:
-            save = f"save {console.every(config.save_checkpoints_epochs, 'epoch')}"
-        else:
-            save = f"save {console.every(config.save_checkpoints_secs, 'second')}"
-        keep = f"keep {config.keep_checkpoint_max}" if config.keep_checkpoint_max else "keep all"
-        if config.keep_checkpoint_every_n_hours:
-            keep += f" and one for every {config.keep_checkpoint_every_n_hours:g} hours"
-        if config.eval_every_steps:
-            evaluate = f"evaluate {console.every(config.eval_every_steps, 'step')}"
-        else:
-            evaluate = f"evaluate {console.every(config.eval_every_epochs, 'epoch')}"
-        return f"{target} · {save}, {keep} · {evaluate} · best: {self.best.metric}, {self.best.mode}"
+        console.say(lines.plan(config, schedule, self.target_steps(), self.best))
 
     def target_steps(self) -> int:
         """Returns the global step at which the run ends, from its start and this config's batch size."""
@@ -470,24 +433,13 @@ class Run:
             self._progress = console.Progress(step, examples_seen)
         if not self.schedule.log(step):
             return
-        steps_per_sec, examples_per_sec = self._progress.rates(step, examples_seen)
+        rates = self._progress.rates(step, examples_seen)
         with saving.failure_explained(step):
             self._events.scalars(
-                step, {"loss": loss, "learning_rate": self.config.learning_rate, "examples_per_sec": examples_per_sec}
+                step, {"loss": loss, "learning_rate": self.config.learning_rate, "examples_per_sec": rates[1]}
             )
-        left = console.duration((self.target_steps() - step) / steps_per_sec) if steps_per_sec else "?"
-        console.say(
-            f"step {step}/{self.target_steps()}   {self._epoch_place(examples_seen)}loss {loss:.4f}   "
-            f"{examples_per_sec:.0f} examples/s   {left} left"
-        )
-
-    def _epoch_place(self, examples_seen: int) -> str:
-        epoch_examples = self.schedule.epoch_examples
-        if not epoch_examples:
-            return ""
-        epoch, in_epoch = divmod(examples_seen - 1, epoch_examples)
-        done, per_epoch = (-(-n // self.config.batch_size) for n in (in_epoch + 1, epoch_examples))
-        return f"epoch {epoch + 1} {done}/{per_epoch}   "
+        per_epoch, batch_size = self.schedule.epoch_examples, self.config.batch_size
+        console.say(lines.step(step, self.target_steps(), examples_seen, per_epoch, batch_size, loss, rates))
 
     def check_loss(self, step: int, loss: float) -> None:
         """Raises UserError if the loss of a step is not finite."""
@@ -582,18 +534,8 @@ class Run:
 
     def report_evaluation(self, metrics: Dict[str, Any], previous_best: Optional[float], improved: bool) -> None:
         """Prints the outcome of an evaluation."""
-        step, value = metrics["global_step"], metrics[self.best.metric]
-        shown = "not finite" if value is None else f"{value:.4f}"
-        where = f"epoch {metrics['epoch']:g}" if self.schedule.epoch_examples else f"step {step}"
-        if improved and previous_best is None:
-            text = f"{self.best.metric} {shown} (step {step}), first best saved"
-        elif improved:
-            text = f"{self.best.metric} improved {previous_best:.4f} → {shown} (step {step}), best saved"
-        else:
-            text = f"{self.best.metric} {shown} (step {step})"
-            if self.best.value is not None:
-                text += f", best stays {self.best.value:.4f} of step {self.best.step}"
-        console.say(f"eval  {where}   {text}")
+        in_epochs = bool(self.schedule.epoch_examples)
+        console.say(lines.evaluation(metrics, self.best, previous_best, improved, in_epochs))
 
     def weights_to_export(self) -> str:
         """Returns the prefix of the best checkpoint; where that is gone, of the last one, and says so."""
@@ -650,19 +592,12 @@ class Run:
                 raise self.stopping.too_short()
         total = self.target_steps()
         if self.already_done:
-            self._announce_already_done()
+            console.say(lines.already_done(self.start.step, total))
         elif finished:
-            best, history = "", self._history
-            if self.best.value is not None:
-                best = f" · best {self.best.metric} {self.best.value:.4f} at step {self.best.step}"
-            export = f" · {exports.newest(self.config.model_dir)}" if self.config.export else ""
-            console.say(
-                f"done {step}/{total}{best}{export} · {console.count(history['starts'], 'start')}, "
-                f"{console.count(history['kills'], 'kill')}, {console.count(history['steps_done_again'], 'step')} done again"
-            )
+            folder = exports.newest(self.config.model_dir) if self.config.export else None
+            console.say(lines.done(step, total, self.best, folder, self._history))
         else:
-            by = f" by {reason}" if reason else ""
-            console.say(f"stopped at {step}/{total}{by}, nothing lost; run the same command to continue (exit 75)")
+            console.say(lines.stopped(step, total, reason))
         export = None
         if finished and exports.exported_at(self.config.model_dir) == step:
             export = os.path.join(self.config.model_dir, exports.newest(self.config.model_dir))

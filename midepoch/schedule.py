@@ -46,7 +46,7 @@ class Schedule:
 
     def __init__(self, config: TrainConfig, epoch_examples: Optional[int], epochs_end_with_batch: bool = True):
         self._config = config
-        self._epochs_end_with_batch = epochs_end_with_batch
+        self.epochs_end_with_batch = epochs_end_with_batch
         self.epoch_examples = epoch_examples
         counted = [name for name in ("num_epochs", "save_checkpoints_epochs", "eval_every_epochs") if getattr(config, name)]
         if epoch_examples is None and counted:
@@ -64,7 +64,7 @@ class Schedule:
 
     def steps_left(self, examples_seen: int, batch_size: int) -> int:
         """Returns the number of steps from a position to the target, which must be one in epochs."""
-        if not self._epochs_end_with_batch:
+        if not self.epochs_end_with_batch:
             return max(0, -(-(self._target.examples_seen - examples_seen) // batch_size))
         epoch, in_epoch = divmod(examples_seen, self.epoch_examples)
         if epoch >= self._config.num_epochs:

@@ -89,13 +89,13 @@ def measure(program: str, network: Network, num_saves: int = NUM_SAVES, num_pair
         secs = save_secs(run)
         megabytes = sum(os.path.getsize(path) for path in glob.glob(os.path.join(run, f"model.ckpt-{steps}.*"))) / 1e6
         pairs = []
+        never = 10**9
         for number in range(num_pairs):
-            never = 10**9
-            fresh = secs_to_first_step(
-                _command(program, network.task, os.path.join(scratch, f"fresh{number}"), never, never, 1)
-            )
-            pairs.append((fresh, secs_to_first_step(_command(program, network.task, run, never, never, 1))))
-            print(f"{program}, {network.what}: start {fresh:.2f} s, resume {pairs[-1][1]:.2f} s", file=sys.stderr, flush=True)
+            new = os.path.join(scratch, f"fresh{number}")
+            fresh = secs_to_first_step(_command(program, network.task, new, never, never, 1))
+            resumed = secs_to_first_step(_command(program, network.task, run, never, never, 1))
+            pairs.append((fresh, resumed))
+            print(f"{program}, {network.what}: start {fresh:.2f} s, resume {resumed:.2f} s", file=sys.stderr, flush=True)
     share = statistics.median(secs) / (SAVE_EVERY_SECS + statistics.median(secs))
     fresh, resumed = (statistics.median(side) for side in zip(*pairs))
     ratio = statistics.median(after / before for before, after in pairs)
@@ -112,8 +112,8 @@ def main() -> None:
     import tensorflow as tf
 
     lines = [
-        "| program | network | checkpoint, MB | a save, s: median [min–max] | share at one a minute | fresh start, s | resumed, s "
-        "| ratio | met |",
+        "| program | network | checkpoint, MB | a save, s: median [min–max] | share at one a minute | fresh start, s "
+        "| resumed, s | ratio | met |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for program in ["lowlevel"] + ["estimator"] * hasattr(tf, "estimator"):
