@@ -4,7 +4,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from midepoch import exports, serving
+from midepoch import exports, saving, serving
 from midepoch.run import Run
 
 
@@ -17,9 +17,10 @@ def export_best(run: Run, step: int, estimator: tf.estimator.Estimator) -> None:
       estimator: its Estimator.
     """
     prefix = run.weights_to_export()
-    temporary = exports.begin(run.config.model_dir)
-    written = estimator.export_saved_model(temporary, serving_input_receiver_fn(run), checkpoint_path=prefix)
-    exports.commit(tf.compat.as_text(written), run.export_note(prefix, step))
+    with saving.failure_explained(step):
+        temporary = exports.begin(run.config.model_dir)
+        written = estimator.export_saved_model(temporary, serving_input_receiver_fn(run), checkpoint_path=prefix)
+        exports.commit(tf.compat.as_text(written), run.export_note(prefix, step))
 
 
 def serving_input_receiver_fn(run: Run) -> Callable[[], Any]:

@@ -37,7 +37,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
         if not hook.is_over():  # Estimator takes the end of the data, and a full disk, for the end of the training
             raise input_ended()
-        if run.export_due(hook.step, hook.examples_seen):
+        if run.exports_now(hook.step, hook.examples_seen):
             export_best(run, hook.step, estimator)
         return run.result(hook.step, hook.examples_seen, stopping.reason)
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from lowlevel.checkpoints import restore_weights
 from lowlevel.model import Model
-from midepoch import exports, serving
+from midepoch import exports, saving, serving
 from midepoch.run import Run
 
 
@@ -24,10 +24,10 @@ def export_best(run: Run, step: int) -> None:
     servable = tf.Module()
     servable.weights = [weight if isinstance(weight, tf.Variable) else weight.value for weight in model.model.weights]
     servable.global_step = model.global_step
-    temporary = exports.begin(run.config.model_dir)
-    written = exports.timestamped(temporary)
-    tf.saved_model.save(servable, written, signatures=serving_signatures(run, model))
-    exports.commit(written, run.export_note(prefix, step))
+    with saving.failure_explained(step):
+        written = exports.timestamped(exports.begin(run.config.model_dir))
+        tf.saved_model.save(servable, written, signatures=serving_signatures(run, model))
+        exports.commit(written, run.export_note(prefix, step))
 
 
 def serving_signatures(run: Run, model: Model) -> Dict[str, Any]:

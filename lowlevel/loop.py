@@ -64,7 +64,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
                     checkpoints.evaluate_and_keep_best()
         if saved_step != step:
             checkpoints.save_last(evaluate=False)
-        if run.export_due(step, examples_seen):
+        if run.exports_now(step, examples_seen):
             export_best(run, step)
         return run.result(step, examples_seen, stopping.reason)
 

@@ -15,8 +15,8 @@ def of_flags(config: TrainConfig, secs_left: float) -> List[str]:
     lines = []
     if config.keep_checkpoint_max == 1:
         lines.append(
-            "warning: --keep_checkpoint_max=1: should the one checkpoint be damaged, there is no older one to go on from; "
-            "2 is safer"
+            "warning: --keep_checkpoint_max=1: should the one checkpoint be damaged, only the best one is left to go on "
+            "from; 2 is safer"
         )
     every = config.save_checkpoints_secs
     if every and every > secs_left:

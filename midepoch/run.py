@@ -119,6 +119,7 @@ class Run:
           UserError: something is wrong; the text is the line for the user.
         """
         config = self.config
+        startup.check_not_foreign(config.model_dir)
         if not self._has_checkpoints and config.restore_from:
             restored = startup.find_checkpoint(config.restore_from)
             contract.check_restore_from(model_dir.read_manifest(restored)["contract"], self._contract(), config.restore_from)
@@ -195,7 +196,9 @@ class Run:
         if self.already_done:
             return
         lock.note_holder()
-        self.start, healed = healing.heal(directory, self.start, config.keep_checkpoint_max)
+        self.start, healed = healing.heal(
+            directory, self.start, config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
+        )
         for line in [*healed, *healing.heal_best(directory, self.best, self._best_found)]:
             console.say(line)
         done_again = self._announce_past(lock.left_behind)
@@ -206,7 +209,8 @@ class Run:
             "kills": history["kills"] + bool(lock.left_behind.get("running", False)),
             "steps_done_again": history["steps_done_again"] + done_again,
         }
-        self._write_run_files(saved.get("first_step", self.start.step))
+        resumed = self.start.case == startup.RESUME
+        self._write_run_files(saved.get("first_step", self.start.step) if resumed else self.start.step)
         self._open_outputs()
 
     def preview(self) -> None:
@@ -247,9 +251,9 @@ class Run:
         self.already_done = (
             self.start.case == startup.RESUME
             and self.schedule.at_target(self.start.step, self.start.examples_seen)
-            and self._best_found.mended
+            and self._best_found.whole
             and not self.evaluation_due()
-            and not self.export_due(self.start.step, self.start.examples_seen)
+            and not self._export_due(self.start.step, self.start.examples_seen)
         )
 
     def _announce_past(self, left_behind: Dict[str, Any]) -> int:
@@ -405,10 +409,23 @@ class Run:
         """Says whether a checkpoint is due after `step`."""
         return self.schedule.save(step, examples_before, examples_seen, time.monotonic() - self.last_save_at)
 
-    def export_due(self, step: int, examples_seen: int) -> bool:
-        """Says whether the run is at its target and has not been exported there."""
-        at_target = self.schedule.at_target(step, examples_seen)
-        return self.config.export and at_target and exports.exported_at(self.config.model_dir) != step
+    def _evaluated_at_target(self, step: int, examples_seen: int) -> bool:
+        evaluated = self.best.last is not None and self.best.last["global_step"] >= step
+        return self.schedule.at_target(step, examples_seen) and evaluated
+
+    def _export_due(self, step: int, examples_seen: int) -> bool:
+        """Says whether the run is at its target, evaluated, and has not been exported there."""
+        if not self.config.export or not self._evaluated_at_target(step, examples_seen):
+            return False
+        return exports.exported_at(self.config.model_dir) != step
+
+    def exports_now(self, step: int, examples_seen: int) -> bool:
+        """Says whether the best weights are to be exported now; where the run is to stop, the next start does it.
+
+        How long an export takes is not known before. It reads the weights, as an evaluation does, and writes them.
+        """
+        due = self._export_due(step, examples_seen)
+        return due and not self.stopping.leaves("the export", EVALUATION, SAVE)
 
     # Reports.
 
@@ -502,12 +519,13 @@ class Run:
         Raises:
           UserError: as `before_save`.
         """
-        if self.stopping.leaves_evaluation(step, EVALUATION, SAVE):
+        what = f"the evaluation of step {step}"
+        if self.stopping.leaves(what, EVALUATION, SAVE):
             return None
         began = time.monotonic()
         metrics = evaluate()
         if metrics is None:
-            self.stopping.leaves_evaluation(step)
+            self.stopping.leaves(what)
             return None
         self.stopping.took(EVALUATION, time.monotonic() - began)
         record = self.as_record(metrics, step, examples_seen)
@@ -583,8 +601,7 @@ class Run:
         Raises:
           UserError: the time limit was so short that this process has done nothing.
         """
-        evaluated = self.best.last is not None and self.best.last["global_step"] >= step
-        finished = self.schedule.at_target(step, examples_seen) and evaluated
+        finished = self._evaluated_at_target(step, examples_seen) and not self._export_due(step, examples_seen)
         if not self.already_done:
             self.close(step)
         if self.stopping.out_of_time and not finished:
@@ -687,8 +704,8 @@ def open_run(
       The run. If its `already_done` is set there is nothing to do.
 
     Raises:
-      UserError: as `Run.check`, `model_dir.Lock` and `startup.choose_start`; nothing has been written then. Or a data file
-        turned out to be damaged in mid-training; nothing is saved after that.
+      UserError: as `Run.check`, `model_dir.Lock` and `startup.choose_start`; nothing but the lock's file has been written
+        then. Or a data file turned out to be damaged in mid-training; nothing is saved after that.
       StoppedBeforeTraining: a signal came in the meantime.
     """
     stopping = stopping or Stopping()

@@ -86,11 +86,7 @@ def choose_start(
         lost = lost or not unfinished or model_dir.step_of(prefix) != first_step
         if not unfinished:
             damaged.append((prefix, problem))
-    if model_dir.is_foreign(directory):  # case 2
-        raise UserError(
-            f"--model_dir={directory} holds checkpoints that this program has not written; they were left as they are: give "
-            "another --model_dir"
-        )
+    check_not_foreign(directory)  # case 2
     if lost:  # case 2
         problems = "; ".join(f"{os.path.relpath(prefix, directory)}: {problem}" for prefix, problem in damaged)
         raise UserError(
@@ -105,6 +101,15 @@ def choose_start(
     if restore_from:  # case 3
         return _from_checkpoint(RESTORE_FROM, find_checkpoint(restore_from), facts, seekable)
     return Start(FRESH)  # case 4
+
+
+def check_not_foreign(directory: str) -> None:
+    """Raises UserError if a directory holds somebody's plain TensorFlow checkpoints: case 2."""
+    if model_dir.is_foreign(directory):
+        raise UserError(
+            f"--model_dir={directory} holds checkpoints that this program has not written; they were left as they are: give "
+            "another --model_dir"
+        )
 
 
 def _on_disk(directory: str) -> List[str]:

@@ -24,7 +24,7 @@ _SLACK = 1.5
 # For closing the files and for TensorFlow's own exit.
 _CLOSING_SECS = 3.0
 
-_AUTO = "auto"
+AUTO = "auto"
 _SLURM_END = "SLURM_JOB_END_TIME"
 
 
@@ -34,14 +34,14 @@ class StoppedBeforeTraining(KeyboardInterrupt):
 
 def check_max_run_secs(text: Optional[str]) -> None:
     """Raises UserError if `text` is no value for --max_run_secs: None, `auto`, or a number of seconds above 0."""
-    if text is None or text == _AUTO:
+    if text is None or text == AUTO:
         return
     try:
         valid = 0 < float(text) < float("inf")
     except ValueError:
         valid = False
     if not valid:
-        raise UserError(f"--max_run_secs={text} is neither a number of seconds above 0 nor {_AUTO}; give one of them")
+        raise UserError(f"--max_run_secs={text} is neither a number of seconds above 0 nor {AUTO}; give one of them")
 
 
 def secs_left(text: str, age_secs: float, environment: Mapping[str, str], time_now: float) -> float:
@@ -56,15 +56,15 @@ def secs_left(text: str, age_secs: float, environment: Mapping[str, str], time_n
     Raises:
       UserError: `auto`, and there is no such time, or it has passed.
     """
-    if text != _AUTO:
+    if text != AUTO:
         return float(text) - age_secs
     end = environment.get(_SLURM_END)
     if end is None:
-        raise UserError(f"--max_run_secs={_AUTO} reads {_SLURM_END}, which is not set; give seconds, or run a Slurm job")
+        raise UserError(f"--max_run_secs={AUTO} reads {_SLURM_END}, which is not set; give seconds, or run a Slurm job")
     if not end.isdigit():
-        raise UserError(f"--max_run_secs={_AUTO}: {_SLURM_END}={end!r} is no time in seconds since 1970; give seconds")
+        raise UserError(f"--max_run_secs={AUTO}: {_SLURM_END}={end!r} is no time in seconds since 1970; give seconds")
     if int(end) <= time_now:
-        raise UserError(f"--max_run_secs={_AUTO}: {_SLURM_END}={end} has passed, now is {time_now:.0f}; give seconds")
+        raise UserError(f"--max_run_secs={AUTO}: {_SLURM_END}={end} has passed, now is {time_now:.0f}; give seconds")
     return int(end) - time_now
 
 
@@ -175,15 +175,15 @@ class Stopping:
             self._announce(f"step {step} is finished, saving")
         return self.reason is not None
 
-    def leaves_evaluation(self, step: int, *ahead: str) -> bool:
-        """Says whether the evaluation of `step` is left to the next start; the first time, also to the user.
+    def leaves(self, what: str, *ahead: str) -> bool:
+        """Says whether something is left to the next start; the first time, also to the user.
 
         Args:
-          step: the global step.
+          what: its name, such as "the evaluation of step 6".
           *ahead: what has to fit in before the limit.
         """
         if self.now(*ahead):
-            self._announce(f"the evaluation of step {step} is left to the next start")
+            self._announce(f"{what} is left to the next start")
         return self.reason is not None
 
     def check(self) -> None:

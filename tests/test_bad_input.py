@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from midepoch import cli, records
 from midepoch.errors import UserError
@@ -215,6 +216,11 @@ def test_model_dir_of_another_kind(refuse, stopped_run, program, tiny_config):
     refuse("holds checkpoint files, but none is whole", **SAME_ORDER)
     shutil.copytree(stopped_run, stopped_run.parent / "damaged_run")
     refuse("--restore_from=damaged_run holds no valid checkpoint", model_dir="new", restore_from="damaged_run")
+
+
+def test_somebodys_plain_tensorflow_directory_stays_as_it_is(refuse, place):
+    tf.train.Checkpoint(step=tf.Variable(5)).save(str(place / "run" / "ckpt"))
+    refuse("--model_dir=run holds checkpoints that this program has not written")
 
 
 def saved_steps(run):

@@ -85,7 +85,7 @@ def test_evaluation_that_does_not_fit_is_left_and_the_run_stops(stopping, capsys
     stopping.set_limit("60")
     stopping.took(EVALUATION, 50.0)
     assert not stopping.now()
-    assert stopping.leaves_evaluation(24, EVALUATION, SAVE)
+    assert stopping.leaves("the evaluation of step 24", EVALUATION, SAVE)
     assert stopping.requested(24)
     assert capsys.readouterr().out == "--max_run_secs=60: the evaluation of step 24 is left to the next start\n"
 

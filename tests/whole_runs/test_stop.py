@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from midepoch import model_dir
+from midepoch import exports, model_dir
 from midepoch.stopping import EVALUATION, SAVE, Stopping
 from tests.whole_runs import runs
 
@@ -53,12 +53,21 @@ def test_signal_before_anything_has_begun(program, tmp_path):
 class StopInEvaluation(Stopping):
     """Gets a SIGTERM once an evaluation has begun."""
 
-    def leaves_evaluation(self, step, *ahead):
-        if ahead:
-            assert not super().leaves_evaluation(step, *ahead)
+    def leaves(self, what, *ahead):
+        left = super().leaves(what, *ahead)
+        if ahead and what.startswith("the evaluation"):
+            assert not left
             os.kill(os.getpid(), signal.SIGTERM)
-            return False
-        return super().leaves_evaluation(step)
+        return left
+
+
+class StopBeforeExport(Stopping):
+    """Gets a SIGTERM when all that is left to do is the export."""
+
+    def leaves(self, what, *ahead):
+        if what == "the export":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().leaves(what, *ahead)
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +77,38 @@ def data(tmp_path_factory):
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
 def test_evaluation_is_left_and_made_by_the_next_start(program, data, tmp_path, capsys):
-    flags = dict(num_epochs=1, **data)
+    flags = dict(num_epochs=1, export=True, **data)
     result = runs.train(program, tmp_path, stopping=StopInEvaluation(), **flags)
     assert not result.finished and result.step == runs.STEPS_PER_EPOCH and result.metrics is None
     assert "SIGTERM: the evaluation of step 6 is left to the next start" in capsys.readouterr().out
+    assert exports.newest(str(tmp_path)) is None  # nobody knows yet which weights are the best
     result = runs.train(program, tmp_path, **flags)
     assert result.finished and result.metrics["global_step"] == result.best_metrics["global_step"] == runs.STEPS_PER_EPOCH
+    note = model_dir.read_json(os.path.join(result.export, exports.NOTE))
+    assert (note["weights"], note["weights_step"]) == ("best", runs.STEPS_PER_EPOCH)
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_export_is_left_and_made_by_the_next_start(program, data, tmp_path, capsys):
+    flags = dict(num_epochs=1, export=True, **data)
+    result = runs.train(program, tmp_path, stopping=StopBeforeExport(), **flags)
+    assert not result.finished and result.export is None and exports.newest(str(tmp_path)) is None
+    said = capsys.readouterr().out
+    assert "SIGTERM: the export is left to the next start" in said and "stopped at 6/6 by SIGTERM, nothing lost" in said
+    assert runs.train(program, tmp_path, **flags).export is not None
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_stop_is_obeyed_when_nobody_reads_any_more(program, tmp_path):
+    """`| tee log` and Ctrl-C: tee ends first, and what the program says breaks the pipe."""
+    process = start(program, str(tmp_path))
+    for line in process.stdout:
+        if line.startswith("step "):
+            break
+    process.stdout.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 75
+    assert model_dir.step_of(model_dir.newest_valid(str(tmp_path))) >= 10
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
