@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List
 from absl import app, flags, logging
 
 from midepoch import config as config_lib
+from midepoch import console
 from midepoch.errors import UserError, one_line
 from midepoch.stopping import Stopping
 
@@ -55,12 +56,7 @@ def print_json(values: Iterable[Any]) -> None:
         for value in values:
             print(json.dumps(value, ensure_ascii=False), flush=True)
     except BrokenPipeError:  # `| head`: no failure
-        discard_output()
-
-
-def discard_output() -> None:
-    """Sends what is still to be written on standard output nowhere, so that Python's own last flush does not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        console.discard(sys.stdout)
 
 
 def serve_any_terminal() -> None:
@@ -97,7 +93,7 @@ def run(
 
 
 def _fail(line: str) -> int:
-    print(f"error: {line}", file=sys.stderr, flush=True)
+    console.say(f"error: {line}", sys.stderr)
     return EXIT_FAILED
 
 
@@ -118,10 +114,10 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
         return _fail(str(error))
     except KeyboardInterrupt as error:
         if flags.FLAGS.mode != "train":
-            print("stopped, nothing was written; run the same command again (exit 75)", file=sys.stderr, flush=True)
+            console.say("stopped, nothing was written; run the same command again (exit 75)", sys.stderr)
             return EXIT_STOPPED
         by = f" by {error}" if str(error) else ""
-        print(f"stopped before training began{by}, nothing lost; run the same command to continue (exit 75)", flush=True)
+        console.say(f"stopped before training began{by}, nothing lost; run the same command to continue (exit 75)")
         return EXIT_STOPPED
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""

@@ -1,6 +1,7 @@
 """What a person sees: one short line for each thing that happened."""
 
 import contextlib
+import os
 import sys
 import time
 from typing import Any, Callable, Iterator, Optional, TextIO
@@ -20,14 +21,40 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def age(secs: Optional[float]) -> str:
+    """Returns how long ago something was, as `14 s`, `3 min`, `2.5 h`, `4 days`."""
+    if secs is None:
+        return "–"
+    if secs < 90:
+        return f"{secs:.0f} s"
+    if secs < 90 * 60:
+        return f"{secs / 60:.0f} min"
+    return f"{secs / 3600:.1f} h" if secs < 48 * 3600 else f"{secs / 86400:.0f} days"
+
+
 def every(number: int, noun: str) -> str:
     """Returns `every step`, `every 2 steps`."""
     return f"every {noun}" if number == 1 else f"every {number} {noun}s"
 
 
 def say(text: str, out: Optional[TextIO] = None) -> None:
-    """Prints a line at once, so that nothing of it is lost in a kill."""
-    print(text, file=out or sys.stdout, flush=True)
+    """Prints a line at once, so that nothing of it is lost in a kill.
+
+    Where nobody takes it any more, since the reader of a pipe is gone or the disk of a log is full, it is given up, and so
+    are all later ones: a run must not end for want of somebody to talk to.
+    """
+    out = out or sys.stdout
+    try:
+        print(text, file=out, flush=True)
+    except OSError:
+        discard(out)
+
+
+def discard(out: TextIO) -> None:
+    """Sends what is still to be written on a stream nowhere, so that Python's own last flush does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out.fileno())
+    os.close(nowhere)
 
 
 @contextlib.contextmanager

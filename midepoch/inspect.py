@@ -20,8 +20,9 @@ from absl import flags
 
 from midepoch import cli, model_dir
 from midepoch import config as config_lib
-from midepoch.console import count
+from midepoch.console import age, count
 from midepoch.errors import UserError
+from midepoch.stopping import AUTO
 
 
 def report(inventory: Dict[str, Any]) -> Iterator[str]:
@@ -78,7 +79,7 @@ def _process(inventory: Dict[str, Any]) -> Iterator[str]:
     if not process:
         return
     who = f"process {process['pid']} on {process['host']}"
-    when = f"step {process['step']}, {_age(process['noted_secs_ago'])} ago"
+    when = f"step {process['step']}, {age(process['noted_secs_ago'])} ago"
     if process["running"]:
         yield f"{who} trains here now: {when}"
     elif process["running"] is None:
@@ -132,7 +133,7 @@ def _table(inventory: Dict[str, Any]) -> Iterator[str]:
                 batches,
                 _shown(checkpoint["examples_seen"]),
                 *(_size(sizes[part]) for part in parts),
-                _age(checkpoint["age_secs"]),
+                age(checkpoint["age_secs"]),
                 checkpoint["problem"] or whole,
             )
         )
@@ -157,17 +158,6 @@ def _size(number: Any) -> str:
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
-def _age(secs: Any) -> str:
-    """Returns how long ago something was, as `14 s`, `3 min`, `2.5 h`, `4 days`."""
-    if secs is None:
-        return "–"
-    if secs < 90:
-        return f"{secs:.0f} s"
-    if secs < 90 * 60:
-        return f"{secs / 60:.0f} min"
-    return f"{secs / 3600:.1f} h" if secs < 48 * 3600 else f"{secs / 86400:.0f} days"
-
-
 def next_start(inventory: Dict[str, Any], given: Dict[str, Any]) -> Dict[str, Any]:
     """Returns what a start would say, and do, in a model_dir.
 
@@ -185,6 +175,8 @@ def next_start(inventory: Dict[str, Any], given: Dict[str, Any]) -> Dict[str, An
         saved = config_lib.read_flagfile(os.path.join(directory, model_dir.FLAGS_FILE))
     except (OSError, UnicodeDecodeError, flags.Error):  # lost, or damaged: run.json knows them too
         saved = inventory["config"] or {}
+    if saved.get("max_run_secs") == AUTO:  # the limit of a job, in which this is not called
+        saved = {**saved, "max_run_secs": None}
     said, refused = io.StringIO(), None
     try:
         with contextlib.redirect_stdout(said):
@@ -219,7 +211,7 @@ def run(argv: List[str]) -> int:
         inventory = take_inventory(rest[0], values["verify"].value)
         given = config_lib.given_flags(values)
         inventory["next_start"] = next_start(inventory, given) if given else None
-    except (UserError, flags.Error) as error:
+    except (UserError, flags.Error, OSError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return cli.EXIT_FAILED
     print(json.dumps(inventory, indent=2) if values["json"].value else "\n".join(report(inventory)))
@@ -235,7 +227,7 @@ def main() -> None:
         code = run(sys.argv)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: no failure
-        cli.discard_output()
+        console.discard(sys.stdout)
         code = cli.EXIT_FINISHED
     except KeyboardInterrupt:
         code = cli.EXIT_FAILED

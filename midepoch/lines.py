@@ -13,7 +13,7 @@ def start(directory: str, chosen: startup.Start, place: str) -> str:
     """Returns where the run starts; `place` is the text of `where`."""
     if chosen.case == startup.RESUME:
         name = os.path.relpath(chosen.prefix, directory)
-        return f"resume at step {chosen.step} from {name} (verified, {chosen.age_secs:.0f} s old): {place}"
+        return f"resume at step {chosen.step} from {name} (verified, {console.age(chosen.age_secs)} old): {place}"
     if chosen.case == startup.RESTORE_FROM:
         return f"start from {chosen.prefix} at step {chosen.step} (verified): {place}"
     return f"fresh start: no checkpoint in {directory}"

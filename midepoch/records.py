@@ -245,7 +245,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(f"{' '.join(given.files)} matches no file; check the path")
     if given.verify:
         cli.quiet_tensorflow()
-    return _print_files(paths, given.verify)
+    try:
+        return _print_files(paths, given.verify)
+    except BrokenPipeError:  # `| head`: no failure
+        console.discard(sys.stdout)
+        return 0
+    except KeyboardInterrupt:
+        return 1
 
 
 if __name__ == "__main__":

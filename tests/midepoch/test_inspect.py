@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from midepoch import config as config_lib
-from midepoch import inspect, inventory, model_dir, records
+from midepoch import console, inspect, inventory, model_dir, records
 from midepoch.config import TrainConfig
 from tests import tiny_task
 from tests.conftest import HAS_ESTIMATOR, REPOSITORY
@@ -345,7 +345,7 @@ def test_what_stays_half_deleted_is_a_problem(lowlevel_run, look_json, monkeypat
 
 
 def without_ages(text):
-    return re.sub(r"\d+ s old", "_ s old", text)
+    return re.sub(r"[\d.]+ (s|min|h) old", "_ s old", text)
 
 
 def compare_with_a_start(run, program, given, expected, look_json, capsys):
@@ -413,6 +413,15 @@ def test_next_start_without_flags_file_takes_the_flags_of_the_run_file(lowlevel_
     (lowlevel_run / "flags.txt").write_text("--no_such_flag=1\n")
     damaged = look_json(lowlevel_run, "--num_epochs=4")[1]["next_start"]
     assert without_ages(str(damaged)) == without_ages(str(with_file)) and with_file["refused"] is None
+
+
+def test_next_start_of_a_job_outside_of_it(lowlevel_run, look_json):
+    """The limit of a Slurm job means nothing where only somebody looks; asked for, it is refused as a start would be."""
+    with open(lowlevel_run / "flags.txt", "a", encoding="utf-8") as file:
+        file.write("--max_run_secs=auto\n")
+    assert look_json(lowlevel_run, "--num_epochs=4")[1]["next_start"]["refused"] is None
+    refused = look_json(lowlevel_run, "--max_run_secs=auto")[1]["next_start"]["refused"]
+    assert "SLURM_JOB_END_TIME, which is not set" in refused
 
 
 def test_nothing_is_written_anywhere(lowlevel_run, tmp_path):
@@ -532,4 +541,4 @@ def test_sizes(number, shown):
     "secs, shown", [(None, "–"), (14.2, "14 s"), (200, "3 min"), (9000, "2.5 h"), (4 * 86400, "4 days")]
 )
 def test_ages(secs, shown):
-    assert inspect._age(secs) == shown
+    assert console.age(secs) == shown
