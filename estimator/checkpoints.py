@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any, Callable, Dict, Iterable, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -59,16 +59,13 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         if self._run.start.prefix is not None:
             self.restore(sess, self._run.start.prefix)
 
-    def save_and_commit(self, sess: tf.compat.v1.Session, directory: str, facts: Dict[str, Any]) -> str:
+    def save_and_commit(self, sess: tf.compat.v1.Session, directory: str, facts: Dict[str, Any]) -> None:
         """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.
 
         Args:
           sess: the session.
           directory: where to.
           facts: of the manifest; `Run.checkpoint_facts`.
-
-        Returns:
-          The checkpoint's prefix.
         """
         name = os.path.join(directory, model_dir.CHECKPOINT_NAME)
         model_dir.begin_save(model_dir.prefix_of(directory, facts["step"]))
@@ -79,10 +76,22 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         # tf.estimator ends with TF 2.15, so these private names will not change any more.
         self._write_state(directory, prefix, [*self.last_checkpoints, prefix])
         self._RecordLastCheckpoint(prefix)
-        self._MaybeDeleteOldCheckpoints()
-        self._write_state(directory, prefix, self.last_checkpoints)
+        self._delete_old()
+        self._write_state(directory, prefix, self.last_checkpoints or self._all_in(directory))
         model_dir.remove_orphaned_manifests(directory)
-        return prefix
+
+    def _delete_old(self) -> None:
+        """Deletes the oldest checkpoint if there are too many, or keeps it for good."""
+        oldest = self._checkpoints_to_be_deleted[:1]
+        deadline = self._next_checkpoint_time
+        self._MaybeDeleteOldCheckpoints()
+        if self._next_checkpoint_time != deadline:  # kept; the hours count from it, not from a deadline of before a pause
+            [(_, saved_at)] = oldest
+            self._next_checkpoint_time = saved_at + self._every_secs
+
+    def _all_in(self, directory: str) -> List[str]:
+        """Returns the prefixes of all checkpoints of a directory: a Saver that keeps all does not list them."""
+        return [model_dir.prefix_of(directory, step) for step in reversed(model_dir.steps_on_disk(directory))]
 
     def _write_state(self, directory: str, latest: str, prefixes: Iterable[str]) -> None:
         """Writes TensorFlow's `checkpoint` file, with names that stay true if the directory is moved."""
@@ -145,8 +154,7 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         before, self.step, self.examples_seen = self.examples_seen, self.step + 1, int(results["examples_seen"])
         loss = float(results["loss"])
         run.check_loss(self.step, loss)
-        if run.config.record_examples:
-            run.record_step(self.step, results["example_ids"])
+        run.record_step(self.step, results.get("example_ids"))
         run.report_steps(self.step, self.examples_seen, loss)
         if run.save_due(self.step, before, self.examples_seen):
             evaluate = run.schedule.evaluate(self.step, before, self.examples_seen)
@@ -181,7 +189,7 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             self._run.report_saved(self.step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self, session: tf.compat.v1.Session) -> None:
-        """Tells the listeners that the state has been saved; ours is `EvaluateAndKeepBest`."""
+        """Has the state evaluated: tells the listeners that it has been saved, of which ours is `EvaluateAndKeepBest`."""
         for listener in self._listeners:
             listener.after_save(session, self.step)
 
@@ -191,6 +199,8 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
 
 class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
     """Evaluates the checkpoint just saved, and saves it as the best one if it beats the best so far.
+
+    If the run is to stop, the evaluation is left to the next start, which knows from the manifest that it is due.
 
     Args:
       run: the run.

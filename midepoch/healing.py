@@ -14,18 +14,22 @@ from midepoch.best import Best
 from midepoch.startup import Start
 
 
-def heal(directory: str, start: Start, keep_checkpoint_max: int) -> Tuple[Start, List[str]]:
+def heal(
+    directory: str, start: Start, keep_checkpoint_max: int, keep_every_n_hours: Optional[float] = None
+) -> Tuple[Start, List[str]]:
     """Mends the last checkpoints and TensorFlow's `checkpoint` file.
 
     Args:
       directory: the model_dir.
       start: what `startup.choose_start` found.
       keep_checkpoint_max: how many checkpoints that file may list; 0 for any number.
+      keep_every_n_hours: of those that are too many, one for every so many hours stays for good; None for none.
 
     Returns:
       (the start, whose checkpoint lies in the model_dir now, even if it was found in best_weights; lines for the user).
     """
-    lines = [_set_aside(prefix, problem, directory) for prefix, problem in start.damaged]
+    # Those in best_weights are for `heal_best`.
+    lines = [_set_aside(prefix, problem, directory) for prefix, problem in start.damaged if _lies_in(prefix, directory)]
     if start.case != startup.RESUME:
         lines += _clear(directory, directory, -1, keep_checkpoint_max)
         model_dir.forget_state(directory)
@@ -34,7 +38,7 @@ def heal(directory: str, start: Start, keep_checkpoint_max: int) -> Tuple[Start,
     if not _lies_in(start.prefix, directory):
         lines.append(f"{_name(start.prefix, directory)} is the newest one left: copied to {directory}")
         start = dataclasses.replace(start, prefix=model_dir.copy_checkpoint(start.prefix, directory, metrics=None))
-    model_dir.point_state_at(directory, start.prefix, keep_checkpoint_max)
+    model_dir.point_state_at(directory, start.prefix, keep_checkpoint_max, keep_every_n_hours)
     return start, lines
 
 
@@ -47,14 +51,14 @@ class BestFound:
       metrics: those of that checkpoint, or None.
       damaged: (prefix, what is wrong) of each one in best_weights that is not whole.
       lost: there was a best, and nothing is left of it.
-      mended: nothing has to be done.
+      whole: nothing has to be mended.
     """
 
     prefix: Optional[str]
     metrics: Optional[Dict[str, Any]]
     damaged: tuple
     lost: bool
-    mended: bool
+    whole: bool
 
 
 def look_at_best(directory: str, best: Best) -> BestFound:
@@ -83,8 +87,8 @@ def look_at_best(directory: str, best: Best) -> BestFound:
         found, metrics = _same_step(directory, best.step), best.best
     had_one = bool(damaged) or best.best is not None or bool(best.last and best.last.get(best.metric) is not None)
     lost = had_one and not found
-    mended = not damaged and not lost and (not found or (_lies_in(found, folder) and metrics == best.best))
-    return BestFound(found, metrics if found else None, tuple(damaged), lost, mended)
+    whole = not damaged and not lost and (not found or (_lies_in(found, folder) and metrics == best.best))
+    return BestFound(found, metrics if found else None, tuple(damaged), lost, whole)
 
 
 def heal_best(directory: str, best: Best, found: BestFound) -> List[str]:

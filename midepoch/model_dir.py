@@ -340,7 +340,7 @@ def remove_orphaned_manifests(directory: str) -> None:
             os.remove(path)
 
 
-def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
+def point_state_at(directory: str, prefix: str, keep_max: int = 0, keep_every_n_hours: Optional[float] = None) -> None:
     """Makes TensorFlow's `checkpoint` state file right: `prefix` the latest, and the list what retention will delete from.
 
     The file is rewritten where it is missing, cut, stale after a kill, or names files elsewhere after a move.
@@ -350,6 +350,7 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
       prefix: the newest valid checkpoint in it.
       keep_max: how many checkpoints may be listed; the older ones, whose deletion a kill has prevented, are deleted now.
         0 for any number. Checkpoints kept for good are not in the list.
+      keep_every_n_hours: of those older ones, one for every so many hours is kept for good; None for none.
     """
     path = os.path.join(directory, _STATE_FILE)
     newest = step_of(prefix)
@@ -360,16 +361,20 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0) -> None:
     kept = listed[-keep_max:] if keep_max else listed
     # Without a list nobody knows which ones are kept for good: then the older ones stay, unlisted.
     surplus = listed[: len(listed) - len(kept)] if named else []
+    saved_at = {step: os.path.getmtime(manifest_path(prefix_of(directory, step))) for step in listed}
+    # When the last one was saved that is kept for good. TensorFlow takes no checkpoint for one of a run that is older.
+    noted = re.search(r"^last_preserved_timestamp: ([\d.e+]+)$", text, re.MULTILINE)
+    preserved = float(noted.group(1)) if noted else min(saved_at.values()) - 1
     for step in surplus:  # before the list is written: a kill in between leaves none behind that nobody knows of
-        remove(prefix_of(directory, step))
+        if keep_every_n_hours and saved_at[step] - keep_every_n_hours * 3600 >= preserved:
+            preserved = saved_at[step]
+        else:
+            remove(prefix_of(directory, step))
     lines = [f'model_checkpoint_path: "{os.path.basename(prefix)}"']
     lines += [f'all_model_checkpoint_paths: "{CHECKPOINT_NAME}-{step}"' for step in kept]
     if text.splitlines()[: len(lines)] != lines or len(named) != len(kept):
-        for step in kept:
-            modified = os.path.getmtime(manifest_path(prefix_of(directory, step)))
-            lines.append(f"all_model_checkpoint_timestamps: {modified!r}")
-        preserved = re.search(r"^last_preserved_timestamp: [\d.e+]+$", text, re.MULTILINE)
-        lines.append(preserved.group() if preserved else f"last_preserved_timestamp: {time.time()!r}")
+        lines += [f"all_model_checkpoint_timestamps: {saved_at[step]!r}" for step in kept]
+        lines.append(f"last_preserved_timestamp: {preserved!r}")
         write_atomically(path, "\n".join(lines) + "\n")
 
 
@@ -461,6 +466,8 @@ def secs_since_note(directory: str) -> Optional[float]:
 def _described(holder: Dict[str, Any]) -> str:
     """Says who holds a lock, from what its file says; that may still be of the one before, while a process starts."""
     pid, host = holder.get("pid"), holder.get("host")
+    if host is None:
+        return "a process that has just started"
     if host == socket.gethostname() and not os.path.exists(f"/proc/{pid}"):
         return f"a process on {host} that has just started"
     return f"process {pid} on {host} since {holder.get('since')}"
@@ -495,19 +502,19 @@ class Lock:
         except OSError as error:
             raise UserError(f"--model_dir={directory}: cannot write there: {error.strerror}; give another") from error
         self._noted_step: Optional[int] = None
-        holder = read_lock(directory)
-        self.left_behind: Dict[str, Any] = holder if isinstance(holder.get("step"), int) else {}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise in_use(directory, holder) from None
+            raise in_use(directory, read_lock(directory)) from None
         except OSError as error:
             os.close(self._file)
             raise UserError(
                 f"--model_dir={directory}: no file can be locked there ({error.strerror}), so two processes could train in "
                 "it; give a directory on a file system with locks"
             ) from error
+        left = read_lock(directory)
+        self.left_behind: Dict[str, Any] = left if isinstance(left.get("step"), int) else {}
         self._holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
 
     def note_holder(self) -> None:

@@ -54,10 +54,10 @@ def heal_best(directory):
     best = Best(str(directory), "accuracy", "max")
     found = healing.look_at_best(str(directory), best)
     lines = healing.heal_best(str(directory), best, found)
-    assert found.mended is not bool(lines)
+    assert found.whole is not bool(lines)
     again = Best(str(directory), "accuracy", "max")
     assert again.best == best.best
-    assert healing.look_at_best(str(directory), again).mended is not found.lost
+    assert healing.look_at_best(str(directory), again).whole is not found.lost
     return best, lines
 
 
@@ -178,7 +178,7 @@ def test_unfinished_save_of_a_best_is_removed(run, checkpoint):
     checkpoint(run / "best_weights", 10, committed=False)
     best = Best(str(run), "accuracy", "max")
     found = healing.look_at_best(str(run), best)
-    assert found.mended
+    assert found.whole
     assert healing.heal_best(str(run), best, found) == ["removed best_weights/model.ckpt-10, a save that was not finished"]
     assert model_dir.steps_on_disk(str(run / "best_weights")) == [9]
 

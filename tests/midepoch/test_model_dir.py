@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -224,6 +225,19 @@ def test_stale_state_file_names_the_newest_and_keeps_what_retention_has_to_delet
     assert state.model_checkpoint_path == prefixes[2]
     assert list(state.all_model_checkpoint_paths) == prefixes[1:]
     assert state.last_preserved_timestamp == 12.5
+
+
+def test_one_for_every_n_hours_of_those_that_are_too_many_is_kept_for_good(tmp_path, fake_checkpoint):
+    prefixes = [fake_checkpoint(tmp_path, step) for step in range(6)]
+    for hour, prefix in enumerate(prefixes):
+        os.utime(f"{prefix}.manifest.json", (10**9 + 3600 * hour, 10**9 + 3600 * hour))
+    model_dir.point_state_at(str(tmp_path), prefixes[5])  # a list of all
+    state = (tmp_path / "checkpoint").read_text()
+    preserved = f"last_preserved_timestamp: {10**9 - 3600.0}"
+    (tmp_path / "checkpoint").write_text(re.sub("last_preserved_timestamp: .*", preserved, state))
+    model_dir.point_state_at(str(tmp_path), prefixes[5], keep_max=1, keep_every_n_hours=2.0)
+    assert model_dir.steps_on_disk(str(tmp_path)) == [5, 3, 1]  # 1: two hours after -1; 3: two hours after 1
+    assert tf.train.get_checkpoint_state(str(tmp_path)).last_preserved_timestamp == 10**9 + 3 * 3600
 
 
 def test_state_file_that_is_right_is_left_alone(tmp_path, fake_checkpoint):

@@ -139,6 +139,16 @@ def test_every_state_that_is_left_ends_as_the_undisturbed_run(damaged_steps, tra
     assert runs.metrics_files(tmp_path / "run") == runs.metrics_files(finished)
 
 
+def test_retention_goes_on_where_the_state_files_were_lost(trained, table_data, tmp_path):
+    program, healthy = trained
+    run = tmp_path / "run"
+    shutil.copytree(healthy, run)
+    for path in (run / "checkpoint", run / "best_weights" / "checkpoint"):
+        path.unlink()
+    assert table_runs.train(program, run, table_data, stop_after=None).finished
+    assert [len(model_dir.steps_on_disk(str(folder))) for folder in (run, run / "best_weights")] == [3, 1]
+
+
 def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finished, table_data, tmp_path, capsys):
     """Lost in best_weights and among the last: what is evaluated from there on is the best."""
     program, healthy = trained
