@@ -51,10 +51,10 @@ def train_input(run: Run) -> Callable[[], Tuple[Any, Any]]:
         try:
             features, labels, info = resumable(run.train_dataset())
         except (ValueError, RuntimeError) as error:
-            raise UserError(
-                f"the training input cannot be built in an Estimator's graph: {one_line(error)}; tasks with lookup tables train "
-                "with lowlevel"
-            ) from error
+            why = one_line(error)
+            if "resource" in why or "table" in why:
+                why += "; tasks with lookup tables train with lowlevel"
+            raise UserError(f"the training input cannot be built in an Estimator's graph: {why}") from error
         examples_seen = tf.compat.v1.get_variable(
             EXAMPLES_SEEN, [], tf.int64, tf.constant_initializer(run.start.examples_seen), trainable=False, use_resource=True
         )

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from estimator import inputs
 from estimator.checkpoints import CommittingSaver
-from midepoch import freezing, serving
+from midepoch import freezing
 from midepoch.errors import UserError
 from midepoch.optimizers import create_slots, make_optimizer
 from midepoch.run import Run
 from midepoch.saved import SavedCheckpoint
-from midepoch.serving import named_outputs
+from midepoch.serving import SIGNATURE, named_outputs
 from midepoch.task import step_seed
 
 # Estimator keeps the name `loss` for its own mean of batch means; ours is a mean per example, as every other metric.
@@ -69,7 +69,7 @@ def make_model_fn(run: Union[Run, SavedCheckpoint]) -> Callable[..., Any]:
     def predict_step(model: tf.keras.Model, features: Any) -> tf.estimator.EstimatorSpec:
         outputs = task.call(model, features, False, step_seed(seed, tf.compat.v1.train.get_global_step()))
         named = named_outputs(outputs, run.config.task)
-        served = {serving.SIGNATURE: tf.estimator.export.PredictOutput(named)}
+        served = {SIGNATURE: tf.estimator.export.PredictOutput(named)}
         return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.PREDICT, predictions=named, export_outputs=served)
 
     return model_fn

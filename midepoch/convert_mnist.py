@@ -72,6 +72,8 @@ def read_source(input_dir: str, output_dir: str, train_shards: int) -> Dict[str,
 def write_shards(parts: Dict[str, Examples], output_dir: str, train_shards: int) -> None:
     """Writes `train-<shard>-of-<shards>.tfrecord` and `eval-00000-of-00001.tfrecord`, all of them or none.
 
+    Only a SIGKILL in the milliseconds in which they get their names can leave some.
+
     Args:
       parts: as from `read_source`.
       output_dir: made if missing.
@@ -88,13 +90,25 @@ def write_shards(parts: Dict[str, Examples], output_dir: str, train_shards: int)
             for part, examples in parts.items():
                 _write(examples, os.path.join(unfinished, part), train_shards if part == "train" else 1)
             _check_output(output_dir)  # again: it took a while
-            for name in sorted(os.listdir(unfinished)):
-                os.rename(os.path.join(unfinished, name), os.path.join(output_dir, name))
+            _move_all(unfinished, output_dir)
     except OSError as error:
         line = f"--output_dir={output_dir}: cannot write there: {error.strerror}; mend it or give another"
         raise UserError(line) from error
     except tf.errors.OpError as error:  # a full disk
         raise UserError(f"--output_dir={output_dir}: cannot write there: {one_line(error)}; nothing is kept") from error
+
+
+def _move_all(source: str, target: str) -> None:
+    """Moves all files of a folder into another, or, if something comes in between, none."""
+    moved = []
+    try:
+        for name in sorted(os.listdir(source)):
+            os.rename(os.path.join(source, name), os.path.join(target, name))
+            moved.append(os.path.join(target, name))
+    except BaseException:
+        for path in moved:
+            os.remove(path)
+        raise
 
 
 def _read_examples(input_dir: str, name: str) -> Examples:

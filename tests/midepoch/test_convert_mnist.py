@@ -141,6 +141,20 @@ def test_stop_in_the_middle_keeps_nothing(tmp_path, source, monkeypatch):
     assert os.listdir(tmp_path / "data") == []
 
 
+def test_stop_while_the_files_get_their_names_keeps_nothing(tmp_path, source, monkeypatch):
+    rename = os.rename
+
+    def stop_at_the_fourth(path, target):
+        if "train-00003" in path:
+            raise KeyboardInterrupt
+        rename(path, target)
+
+    monkeypatch.setattr(os, "rename", stop_at_the_fourth)
+    with pytest.raises(SystemExit, match="stopped, nothing is kept"):
+        convert_mnist.main([f"--input_dir={source}", f"--output_dir={tmp_path / 'data'}"])
+    assert os.listdir(tmp_path / "data") == []
+
+
 def test_full_disk_keeps_nothing(tmp_path, source, monkeypatch):
     class Full(tf.io.TFRecordWriter):
         def write(self, record):
