@@ -16,6 +16,9 @@ where π(seed, e) is the permutation of epoch e:
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
 
+While a window is used, the next one is read. Of the time that a step waits for its batch this leaves, in the first step of
+a window, the handing over of the iterator's state: about the square of the blocks per window times a few microseconds.
+
 Memory of `window`: at most 4 × W × (bytes of a record + 64) + 16 MB, and the parsed batches that tf.data prefetches. Of the
 four, one is the window in use; the next one is read while it is used, copied into a matrix, and copied in its new order.
 """
@@ -30,7 +33,7 @@ from midepoch.config import TrainConfig
 from midepoch.records import RecordIndex
 
 # Counted up when a change of the pipeline makes old iterator states unusable (positions stay valid for ever).
-PIPELINE_VERSION = 2
+PIPELINE_VERSION = 3
 
 WINDOWS_IN_MEMORY = 4  # at most; see above
 _MORE_BYTES_PER_RECORD, _MORE_BYTES = 64, 16 * 2**20
@@ -315,7 +318,8 @@ class ExampleStream:
             variant = tf.cond(
                 block >= 0,
                 lambda: tf.data.experimental.to_variant(read(block)),
-                lambda: tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(tf.constant([], tf.string))),
+                # Not `from_tensors`: with op determinism on, one such op switches off every prefetch and parallel map.
+                lambda: tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(tf.constant([[]], tf.string))),
             )
             return tf.data.experimental.from_variant(variant, tf.TensorSpec([None], tf.string))
 

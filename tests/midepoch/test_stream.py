@@ -2,6 +2,8 @@
 
 import functools
 import hashlib
+import os
+import time
 
 import numpy as np
 import pytest
@@ -253,6 +255,17 @@ def test_state_stays_small_whatever_the_window(make_index, tmp_path):
         assert prefix
     assert max(sizes) < 8192
     assert sizes[1] < sizes[0] + 512
+
+
+@pytest.mark.parametrize("sizes", [(16,), (20,)], ids=["full windows", "last one not full"])
+def test_the_next_window_is_read_while_one_is_used(make_index, sizes):
+    """With op determinism on, TensorFlow switches off all prefetching behind a function with an op that it does not trust."""
+    index = make_index(*sizes)
+    iterator = iter(make_stream(index, 4, shuffle_window=8, shuffle_block=4).dataset())
+    first = take(iterator, 1)
+    time.sleep(1)
+    os.remove(index.paths[0])
+    assert [position for position, _ in first + take(iterator, 3)] == [0, 4, 8, 12]
 
 
 def test_graph_grows_by_eight_bytes_a_block():
