@@ -177,6 +177,7 @@ def _same_step(directory: str, step: int) -> Optional[str]:
 def _clear(folder: str, directory: str, newest: int, keep_max: int) -> List[str]:
     """Removes what kills left in a folder of checkpoints, and sets aside what else is not whole; returns lines."""
     lines = []
+    model_dir.remove_unfinished_state(folder)
     for step, problem in model_dir.remains(folder, newest, keep_max).items():
         prefix = model_dir.prefix_of(folder, step)
         if problem:

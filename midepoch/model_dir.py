@@ -378,6 +378,8 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0, keep_every_n_
         write_atomically(path, "\n".join(lines) + "\n")
 
 
+# Under which name it is written first: by TensorFlow, with a random number of 32 hexadecimal digits.
+_UNFINISHED_STATE = re.compile(re.escape(_STATE_FILE + _TEMPORARY) + "([0-9a-f]{32})?")
 # As TensorFlow writes it, with names relative to the directory.
 _STATE = re.compile(
     r'model_checkpoint_path: "[^"]*"\n(all_model_checkpoint_paths: "model\.ckpt-\d+"\n)*'
@@ -398,6 +400,13 @@ def _state_text(directory: str) -> str:
 def _listed(state_text: str) -> Set[int]:
     """Returns the steps in the list that retention deletes from."""
     return {int(step) for step in re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)"$', state_text, re.MULTILINE)}
+
+
+def remove_unfinished_state(directory: str) -> None:
+    """Removes what a kill leaves of a `checkpoint` state file that was being written."""
+    for path in glob.glob(os.path.join(glob.escape(directory), _STATE_FILE + _TEMPORARY + "*")):
+        if _UNFINISHED_STATE.fullmatch(os.path.basename(path)):
+            os.remove(path)
 
 
 def forget_state(directory: str) -> None:

@@ -240,6 +240,15 @@ def test_one_for_every_n_hours_of_those_that_are_too_many_is_kept_for_good(tmp_p
     assert tf.train.get_checkpoint_state(str(tmp_path)).last_preserved_timestamp == 10**9 + 3 * 3600
 
 
+def test_what_a_kill_leaves_of_a_state_file_is_removed_and_nothing_else(tmp_path):
+    tensorflow_writes = "checkpoint.tmp" + "0123456789abcdef" * 2
+    others = ["checkpoint", "checkpoint.tmp-mine", tensorflow_writes + ".old"]
+    for name in (tensorflow_writes, "checkpoint.tmp", *others):
+        (tmp_path / name).touch()
+    model_dir.remove_unfinished_state(str(tmp_path))
+    assert files_in(tmp_path) == sorted(others)
+
+
 def test_state_file_that_is_right_is_left_alone(tmp_path, fake_checkpoint):
     prefix = fake_checkpoint(tmp_path, 5)
     model_dir.point_state_at(str(tmp_path), prefix)
