@@ -92,7 +92,8 @@ def run(
             signal.signal(number, signal.SIG_IGN)  # all is saved and said: one more signal must not change the exit code
 
 
-def _fail(line: str) -> int:
+def fail(line: str) -> int:
+    """Prints the one line of an error on standard error; returns the exit code."""
     console.say(f"error: {line}", sys.stderr)
     return EXIT_FAILED
 
@@ -101,9 +102,9 @@ def _parse_flags(argv: List[str]) -> List[str]:
     try:
         rest = flags.FLAGS(argv)
     except flags.Error as error:
-        sys.exit(_fail(" ".join(str(error).split())))
+        sys.exit(fail(" ".join(str(error).split())))
     if rest[1:]:
-        sys.exit(_fail(f"unexpected argument {rest[1]!r}; flags are written --name=value"))
+        sys.exit(fail(f"unexpected argument {rest[1]!r}; flags are written --name=value"))
     return rest
 
 
@@ -111,7 +112,7 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
     try:
         result = main(config_lib.from_flags())
     except UserError as error:
-        return _fail(str(error))
+        return fail(str(error))
     except KeyboardInterrupt as error:
         if flags.FLAGS.mode != "train":
             console.say("stopped, nothing was written; run the same command again (exit 75)", sys.stderr)
@@ -122,10 +123,10 @@ def _exit_code(main: Callable[[config_lib.TrainConfig], Any]) -> int:
     except OSError as error:  # a full disk, permissions taken away, a drive that is gone
         where = f"{error.filename}: " if error.filename else ""
         what = f"{where}{error.strerror or error}"
-        return _fail(f"{what}; mend it and run the same command again, the last checkpoint is good")
+        return fail(f"{what}; mend it and run the same command again, the last checkpoint is good")
     except Exception as error:
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
             raise  # a bug, or user code that fails in mid-training: the traceback says where
-        return _fail(f"TensorFlow failed: {one_line(error)}; no checkpoint was saved after that; those before it are good")
+        return fail(f"TensorFlow failed: {one_line(error)}; no checkpoint was saved after that; those before it are good")
     return EXIT_FINISHED if result is None or result.finished else EXIT_STOPPED

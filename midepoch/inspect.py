@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterator, List
 
 from absl import flags
 
-from midepoch import cli, model_dir
+from midepoch import cli, console, model_dir
 from midepoch import config as config_lib
 from midepoch.console import age, count
 from midepoch.errors import UserError
@@ -202,9 +202,7 @@ def run(argv: List[str]) -> int:
             return cli.EXIT_FINISHED
         if len(rest) != 1:
             raise UserError(f"expected one directory, received {' '.join(rest) or 'none'}; give the directory of a run")
-        if not os.path.isdir(rest[0]):
-            what = "is a file" if os.path.exists(rest[0]) else "does not exist"
-            raise UserError(f"{rest[0]} {what}; give the directory of a run")
+        model_dir.check_is_there(rest[0])  # before TensorFlow is imported
         cli.quiet_tensorflow()
         from midepoch.inventory import take_inventory
 
@@ -212,8 +210,7 @@ def run(argv: List[str]) -> int:
         given = config_lib.given_flags(values)
         inventory["next_start"] = next_start(inventory, given) if given else None
     except (UserError, flags.Error, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return cli.EXIT_FAILED
+        return cli.fail(" ".join(str(error).split()))
     print(json.dumps(inventory, indent=2) if values["json"].value else "\n".join(report(inventory)))
     refused = given and inventory["next_start"]["refused"]
     return cli.EXIT_FAILED if refused or (inventory["verified"] and inventory["problems"]) else cli.EXIT_FINISHED

@@ -12,6 +12,7 @@ from midepoch import checkpoint_parts, foreign, model_dir
 from midepoch import contract as contract_lib
 from midepoch.best import read_metrics
 from midepoch.errors import UserError
+from midepoch.schedule import place_in_epoch
 
 # How long a checkpoint of a run that is training may look incomplete, because it is being deleted just now.
 _SETTLE_SECS = 3.0
@@ -43,9 +44,7 @@ def take_inventory(directory: str, verify: bool = False) -> Dict[str, Any]:
     Raises:
       UserError: there is no such directory, or nothing of a run in it.
     """
-    if not os.path.isdir(directory):
-        what = "is a file" if os.path.exists(directory) else "does not exist"
-        raise UserError(f"{directory} {what}; give the directory of a run")
+    model_dir.check_is_there(directory)
     run = model_dir.read_json(os.path.join(directory, model_dir.RUN_FILE))
     run = run if isinstance(run, dict) else {}
     best_weights = os.path.join(directory, model_dir.BEST_WEIGHTS)
@@ -181,9 +180,7 @@ def _look_at(prefix: str, kind: str, verify: bool, contract: Dict[str, Any]) -> 
     batch_size = _dict(manifest.get("pipeline")).get("batch_size")
     epoch = batches_done = batches_per_epoch = None
     if epoch_examples and batch_size and examples_seen is not None:
-        epochs_done, in_epoch = divmod(examples_seen, epoch_examples)
-        epoch = epochs_done + 1
-        batches_done, batches_per_epoch = (-(-examples // batch_size) for examples in (in_epoch, epoch_examples))
+        epoch, batches_done, batches_per_epoch = place_in_epoch(examples_seen, epoch_examples, batch_size)
     return {
         "path": prefix,
         "kind": kind,

@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional
 from midepoch import console, startup
 from midepoch.best import Best
 from midepoch.config import TrainConfig
-from midepoch.schedule import Schedule
+from midepoch.schedule import Schedule, place_in_epoch
 
 
 def start(directory: str, chosen: startup.Start, place: str) -> str:
@@ -23,9 +23,8 @@ def where(examples_seen: int, epoch_examples: Optional[int], batch_size: int) ->
     """Returns a position as the epoch it lies in, and how much of that is done."""
     if not epoch_examples:
         return f"{examples_seen} examples seen"
-    epoch, in_epoch = divmod(examples_seen, epoch_examples)
-    done, per_epoch = (-(-n // batch_size) for n in (in_epoch, epoch_examples))
-    return f"epoch {epoch + 1}, {done} of {per_epoch} batches done"
+    epoch, done, per_epoch = place_in_epoch(examples_seen, epoch_examples, batch_size)
+    return f"epoch {epoch}, {done} of {per_epoch} batches done"
 
 
 def plan(config: TrainConfig, schedule: Schedule, target_steps: int, best: Best) -> str:

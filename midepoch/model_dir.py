@@ -415,6 +415,13 @@ def forget_state(directory: str) -> None:
         os.remove(os.path.join(directory, _STATE_FILE))
 
 
+def check_is_there(directory: str) -> None:
+    """Raises UserError if there is no such directory to look into."""
+    if not os.path.isdir(directory):
+        what = "is a file" if os.path.exists(directory) else "does not exist"
+        raise UserError(f"{directory} {what}; give the directory of a run")
+
+
 def prepare(directory: str) -> None:
     """Makes sure that a model_dir can be made and written, without writing anything of the run yet.
 

@@ -4,7 +4,7 @@ Everything is counted from step 0 and example 0, never from where a process happ
 ten times saves and evaluates at the very steps of a run that never was.
 """
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError
@@ -19,6 +19,12 @@ def its_time(before: int, now: int, every: Optional[int]) -> bool:
       every: the interval in that unit, or None for "never".
     """
     return every is not None and now // every > before // every
+
+
+def place_in_epoch(examples_seen: int, epoch_examples: int, batch_size: int) -> Tuple[int, int, int]:
+    """Returns (the epoch a position lies in, counted from 1; batches of it that are done; batches of a whole epoch)."""
+    epochs_done, in_epoch = divmod(examples_seen, epoch_examples)
+    return epochs_done + 1, -(-in_epoch // batch_size), -(-epoch_examples // batch_size)
 
 
 class Limit(NamedTuple):

@@ -498,6 +498,14 @@ def test_a_plain_tensorflow_directory(tmp_path, look, look_json, make):
 # What is no model_dir.
 
 
+def test_reader_that_has_seen_enough(lowlevel_run):
+    """`| head`: no failure, and no traceback."""
+    command = [sys.executable, "-m", "midepoch.inspect", str(lowlevel_run)]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait()) == ("", 0)
+
+
 def test_one_line_for_what_is_no_model_dir(tmp_path, look):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
