@@ -16,8 +16,7 @@ where π(seed, e) is the permutation of epoch e:
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
 
-While a window is used, the next one is read. Of the time that a step waits for its batch this leaves, in the first step of
-a window, the handing over of the iterator's state: about the square of the blocks per window times a few microseconds.
+While a window is used, the next one is read; a step that takes longer than the making of its batch waits for none of that.
 
 Memory of `window`: at most 4 × W × (bytes of a record + 64) + 16 MB, and the parsed batches that tf.data prefetches. Of the
 four, one is the window in use; the next one is read while it is used, copied into a matrix, and copied in its new order.
@@ -33,7 +32,7 @@ from midepoch.config import TrainConfig
 from midepoch.records import RecordIndex
 
 # Counted up when a change of the pipeline makes old iterator states unusable (positions stay valid for ever).
-PIPELINE_VERSION = 3
+PIPELINE_VERSION = 4
 
 WINDOWS_IN_MEMORY = 4  # at most; see above
 _MORE_BYTES_PER_RECORD, _MORE_BYTES = 64, 16 * 2**20
@@ -41,6 +40,7 @@ _MORE_BYTES_PER_RECORD, _MORE_BYTES = 64, 16 * 2**20
 _ROUNDS = 8
 _PHILOX = tf.random.Algorithm.PHILOX.value
 _READ_BYTES = 256 * 1024
+_MOST_BLOCKS_PER_READING = 64  # each has its file open, and a buffer
 
 
 def seeds(seed, epoch, count: int) -> tf.Tensor:
@@ -235,10 +235,14 @@ class ExampleStream:
         aligned = order.num_windows == 1 or (order.window % batch_size == 0 and start_in_window % batch_size == 0)
         rows_per_batch = 1 if aligned else (batch_size + order.window - 2) // order.window + 1  # windows a batch can meet
 
+        readings = -(-order.blocks_per_window // _MOST_BLOCKS_PER_READING)
+        blocks_per_reading = -(-order.blocks_per_window // readings)
+
         @_plain
         def blocks(window) -> tf.Tensor:
             listed = order.window_blocks(window // order.num_windows, window % order.num_windows)
-            return tf.pad(listed, [[0, order.blocks_per_window - tf.size(listed)]], constant_values=-1)
+            padded = tf.pad(listed, [[0, readings * blocks_per_reading - tf.size(listed)]], constant_values=-1)
+            return tf.reshape(padded, [readings, blocks_per_reading])
 
         @_plain
         def permute(window, records) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -251,9 +255,9 @@ class ExampleStream:
             first_batch = tf.where(tf.equal(epoch, start_epoch), tf.constant(start_in_epoch, tf.int64), zero)
             begin = in_epoch * order.window + skip  # in the epoch
             positions = epoch * num_records + tf.range(begin, in_epoch * order.window + tf.size(ids, out_type=tf.int64))
-            # Each block as read ends with an empty record: what fills a row up.
-            empty = tf.constant(order.block, tf.int64)
-            numbers = tf.stack([positions, ids[skip:], (places + places // order.block)[skip:]])
+            # After the rows of a reading comes an empty one: what fills a batch up.
+            empty = tf.constant(blocks_per_reading * order.block, tf.int64)
+            numbers = tf.stack([positions, ids[skip:], (places + places // empty * order.block)[skip:]])
             lead = (begin - first_batch) % batch_size
             trail = -(lead + tf.size(positions, out_type=tf.int64)) % batch_size
             rows = tf.reshape(tf.pad(numbers, [[0, 0], [lead, trail]], constant_values=-1), [3, -1, batch_size])
@@ -274,8 +278,8 @@ class ExampleStream:
             tf.data.Dataset.range(first, 2**62)
             .map(blocks)
             .unbatch()
-            .flat_map(self._block_reader(order))
-            .padded_batch(order.blocks_per_window, [order.block + 1])
+            .flat_map(self._reading(order))
+            .padded_batch(readings * (blocks_per_reading + 1), [order.block])
             .enumerate(first)
             .map(permute)
             .prefetch(1)
@@ -284,8 +288,10 @@ class ExampleStream:
         batches = rows if rows_per_batch == 1 else rows.batch(rows_per_batch)
         return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
-    def _block_reader(self, order: WindowOrder) -> Callable[[tf.Tensor], tf.data.Dataset]:
-        """Returns a function from a block's number, or -1 for none, to a dataset of one element: its records, string [K].
+    def _reading(self, order: WindowOrder) -> Callable[[tf.Tensor], tf.data.Dataset]:
+        """Returns a function from the numbers of some blocks, -1 for none, to a dataset of their records.
+
+        The blocks are int64 [B], the dataset has B + 1 elements, string [K] or shorter: the records of each, then none.
 
         What it needs to know of the files is in the graph: 8 bytes for each block, a third of a megabyte for 10 million
         records in blocks of 256, and the names of the files.
@@ -311,7 +317,7 @@ class ExampleStream:
             reader = tf.raw_ops.TFRecordDatasetV2(
                 filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
             )
-            return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block).take(1)
+            return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block)
 
         @_plain
         def read_or_nothing(block) -> tf.data.Dataset:
@@ -324,7 +330,17 @@ class ExampleStream:
             return tf.data.experimental.from_variant(variant, tf.TensorSpec([None], tf.string))
 
         every_window_is_full = order.num_blocks % order.blocks_per_window == 0
-        return read if every_window_is_full else read_or_nothing
+
+        @_plain
+        def read_together(blocks) -> tf.data.Dataset:
+            # Each block has a reader of its own that is never read to its end. So no reader ends, which would cost a step its
+            # milliseconds: all are forgotten at once, when the last row, of nothing, is asked for.
+            num_blocks = blocks.shape[0]
+            read_block = read if every_window_is_full and order.blocks_per_window % num_blocks == 0 else read_or_nothing
+            rows = tf.data.Dataset.from_tensor_slices(blocks).interleave(read_block, num_blocks, block_length=1)
+            return rows.take(num_blocks).concatenate(tf.data.Dataset.from_tensor_slices(tf.constant([[""]])))
+
+        return read_together
 
 
 def _with_empty_rows(rows: tf.Tensor, rows_per_batch: int, earlier: tf.Tensor, goes_on: tf.Tensor) -> tf.Tensor:
