@@ -40,7 +40,8 @@ _MORE_BYTES_PER_RECORD, _MORE_BYTES = 64, 16 * 2**20
 _ROUNDS = 8
 _PHILOX = tf.random.Algorithm.PHILOX.value
 _READ_BYTES = 256 * 1024
-_MOST_BLOCKS_PER_READING = 64  # each has its file open, and a buffer
+_MOST_BLOCKS_PER_READING = 16  # each has its file open, and a buffer
+_NO_BLOCK, _END_OF_WINDOW = -1, -2  # among the blocks of a window, to make their number the same in all
 
 
 def seeds(seed, epoch, count: int) -> tf.Tensor:
@@ -237,12 +238,14 @@ class ExampleStream:
 
         readings = -(-order.blocks_per_window // _MOST_BLOCKS_PER_READING)
         blocks_per_reading = -(-order.blocks_per_window // readings)
+        rows_per_window = readings * blocks_per_reading  # a block each
 
         @_plain
         def blocks(window) -> tf.Tensor:
             listed = order.window_blocks(window // order.num_windows, window % order.num_windows)
-            padded = tf.pad(listed, [[0, readings * blocks_per_reading - tf.size(listed)]], constant_values=-1)
-            return tf.reshape(padded, [readings, blocks_per_reading])
+            listed = tf.pad(listed, [[0, rows_per_window - tf.size(listed)]], constant_values=_NO_BLOCK)
+            listed = tf.reshape(listed, [readings, blocks_per_reading])
+            return tf.pad(listed, [[0, 1], [0, 0]], constant_values=_END_OF_WINDOW)
 
         @_plain
         def permute(window, records) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -255,9 +258,9 @@ class ExampleStream:
             first_batch = tf.where(tf.equal(epoch, start_epoch), tf.constant(start_in_epoch, tf.int64), zero)
             begin = in_epoch * order.window + skip  # in the epoch
             positions = epoch * num_records + tf.range(begin, in_epoch * order.window + tf.size(ids, out_type=tf.int64))
-            # After the rows of a reading comes an empty one: what fills a batch up.
-            empty = tf.constant(blocks_per_reading * order.block, tf.int64)
-            numbers = tf.stack([positions, ids[skip:], (places + places // empty * order.block)[skip:]])
+            # A window as read ends with an empty row: what fills a batch up.
+            empty = tf.constant(rows_per_window * order.block, tf.int64)
+            numbers = tf.stack([positions, ids[skip:], places[skip:]])
             lead = (begin - first_batch) % batch_size
             trail = -(lead + tf.size(positions, out_type=tf.int64)) % batch_size
             rows = tf.reshape(tf.pad(numbers, [[0, 0], [lead, trail]], constant_values=-1), [3, -1, batch_size])
@@ -279,7 +282,7 @@ class ExampleStream:
             .map(blocks)
             .unbatch()
             .flat_map(self._reading(order))
-            .padded_batch(readings * (blocks_per_reading + 1), [order.block])
+            .padded_batch(rows_per_window + 1, [order.block])
             .enumerate(first)
             .map(permute)
             .prefetch(1)
@@ -289,9 +292,9 @@ class ExampleStream:
         return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _reading(self, order: WindowOrder) -> Callable[[tf.Tensor], tf.data.Dataset]:
-        """Returns a function from the numbers of some blocks, -1 for none, to a dataset of their records.
+        """Returns a function from the numbers of some blocks, int64 [*], to a dataset of the records of each, string [K].
 
-        The blocks are int64 [B], the dataset has B + 1 elements, string [K] or shorter: the records of each, then none.
+        For `_NO_BLOCK` an element is empty; for `_END_OF_WINDOW` there is just one, and it is empty.
 
         What it needs to know of the files is in the graph: 8 bytes for each block, a third of a megabyte for 10 million
         records in blocks of 256, and the names of the files.
@@ -319,28 +322,31 @@ class ExampleStream:
             )
             return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block)
 
-        @_plain
-        def read_or_nothing(block) -> tf.data.Dataset:
-            variant = tf.cond(
-                block >= 0,
-                lambda: tf.data.experimental.to_variant(read(block)),
-                # Not `from_tensors`: with op determinism on, one such op switches off every prefetch and parallel map.
-                lambda: tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(tf.constant([[]], tf.string))),
-            )
-            return tf.data.experimental.from_variant(variant, tf.TensorSpec([None], tf.string))
+        def none() -> tf.data.Dataset:
+            # Not `from_tensors`: with op determinism on, one such op switches off every prefetch and parallel map.
+            return tf.data.Dataset.from_tensor_slices(tf.constant([[]], tf.string))
 
-        every_window_is_full = order.num_blocks % order.blocks_per_window == 0
+        @_plain
+        def read_or_none(block) -> tf.data.Dataset:
+            return _either(block >= 0, lambda: read(block), none)
 
         @_plain
         def read_together(blocks) -> tf.data.Dataset:
-            # Each block has a reader of its own that is never read to its end. So no reader ends, which would cost a step its
-            # milliseconds: all are forgotten at once, when the last row, of nothing, is asked for.
-            num_blocks = blocks.shape[0]
-            read_block = read if every_window_is_full and order.blocks_per_window % num_blocks == 0 else read_or_nothing
-            rows = tf.data.Dataset.from_tensor_slices(blocks).interleave(read_block, num_blocks, block_length=1)
-            return rows.take(num_blocks).concatenate(tf.data.Dataset.from_tensor_slices(tf.constant([[""]])))
+            def rows() -> tf.data.Dataset:
+                # Each reader gives one block and is then left alone. None ever ends: all are forgotten at once, when the
+                # dataset of these rows has ended. Each end of an iterator costs a step a good part of a millisecond.
+                readers = tf.data.Dataset.from_tensor_slices(blocks).interleave(read_or_none, blocks.shape[0], block_length=1)
+                return readers.take(blocks.shape[0])
+
+            return _either(tf.equal(blocks[0], _END_OF_WINDOW), none, rows)
 
         return read_together
+
+
+def _either(condition: tf.Tensor, make: Callable[[], tf.data.Dataset], make_other: Callable[[], tf.data.Dataset]):
+    """Returns one of two datasets of records, string [*]: tf.cond takes only their variants."""
+    variants = [lambda: tf.data.experimental.to_variant(make()), lambda: tf.data.experimental.to_variant(make_other())]
+    return tf.data.experimental.from_variant(tf.cond(condition, *variants), tf.TensorSpec([None], tf.string))
 
 
 def _with_empty_rows(rows: tf.Tensor, rows_per_batch: int, earlier: tf.Tensor, goes_on: tf.Tensor) -> tf.Tensor:
