@@ -7,6 +7,7 @@ import tensorflow as tf
 from midepoch.errors import UserError, one_line
 from midepoch.run import Run
 from midepoch.saved import SavedCheckpoint
+from midepoch.stream import check_position
 
 # Names in the checkpoint, of the iterator and of the counter; and names of the tensors that the hook fetches.
 ITERATOR = "iterator"
@@ -78,8 +79,7 @@ def next_batch(features: Any, labels: Any, info: dict, examples_seen: tf.Variabl
     batch_size = tf.shape(tf.nest.flatten(labels)[0], out_type=tf.int64)[0]
     checks = []
     if "position" in info:
-        drifted = "the input has drifted from examples_seen"
-        checks.append(tf.compat.v1.assert_equal(info["position"], examples_seen, message=drifted))
+        checks.append(check_position(info["position"], examples_seen))
     with tf.control_dependencies(checks):
         position_after = tf.identity(examples_seen.assign_add(batch_size, read_value=True), name=POSITION_AFTER)
     tf.identity(info.get("example_ids", tf.zeros([0], tf.int64)), name=EXAMPLE_IDS)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from midepoch.run import Run
 from midepoch.saved import SavedCheckpoint
+from midepoch.stream import check_position
 
 
 def train_input(run: Run) -> Iterator:
@@ -32,7 +33,7 @@ def next_batch(iterator: Iterator, examples_seen: tf.Variable) -> Tuple[Any, Any
     """
     features, labels, info = next(iterator)
     if "position" in info:
-        tf.debugging.assert_equal(info["position"], examples_seen, message="the input has drifted from examples_seen")
+        check_position(info["position"], examples_seen)
     examples_seen.assign_add(tf.shape(tf.nest.flatten(labels)[0], out_type=tf.int64)[0])
     return features, labels, info
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
+from midepoch.stream import untuned
 
 
 class OwnDataset:
@@ -78,4 +79,4 @@ class OwnDataset:
         if start:
             raise ValueError(f"a task's own dataset cannot seek to {start}; only its saved state can be restored")
         own = self._task.train_dataset(self._config.batch_size, self._config.seed)
-        return own.map(lambda features, labels: (features, labels, {}))
+        return untuned(own.map(lambda features, labels: (features, labels, {})))

@@ -374,7 +374,7 @@ class Run:
     def eval_dataset(self) -> tf.data.Dataset:
         """Returns one pass over the evaluation batches, (features, labels)."""
         if has_own_dataset(self.task):
-            return self.task.eval_dataset(self.config.batch_size)
+            return stream.untuned(self.task.eval_dataset(self.config.batch_size))
         return stream.eval_dataset(self.indexes[1].paths, self.config.batch_size, self.task.parse)
 
     def signatures(self) -> serving.Signatures:

@@ -76,7 +76,7 @@ class SavedCheckpoint:
     def eval_dataset(self) -> tf.data.Dataset:
         """Returns one pass over the evaluation batches, (features, labels)."""
         if has_own_dataset(self.task):
-            return self.task.eval_dataset(self.config.batch_size)
+            return stream.untuned(self.task.eval_dataset(self.config.batch_size))
         return stream.eval_dataset(self.indexes[0].paths, self.config.batch_size, self.task.parse)
 
     def as_record(self, metrics: Dict[str, Any]) -> Dict[str, Any]:

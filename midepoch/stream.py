@@ -186,7 +186,7 @@ class ExampleStream:
         # Cursors instead of buffers in the iterator's state; tf.data's shuffle saves its buffer in either mode, and restores
         # faster in the other.
         options.experimental_symbolic_checkpoint = self.seekable
-        return pipeline.prefetch(tf.data.AUTOTUNE).with_options(options)
+        return untuned(pipeline.prefetch(tf.data.AUTOTUNE).with_options(options))
 
     def _buffered(self, start: int) -> tf.data.Dataset:
         """The op behind `Dataset.shuffle`, an epoch at a time, each with seeds of its own.
@@ -349,6 +349,21 @@ def _either(condition: tf.Tensor, make: Callable[[], tf.data.Dataset], make_othe
     return tf.data.experimental.from_variant(tf.cond(condition, *variants), tf.TensorSpec([None], tf.string))
 
 
+def check_position(position: tf.Tensor, examples_seen: tf.Tensor) -> tf.Operation:
+    """Makes a step fail with InvalidArgumentError if its batch is not the one that is due.
+
+    Args:
+      position: int64 [], the batch's.
+      examples_seen: int64 [].
+
+    Returns:
+      The op to run; in a `tf.function` it runs by itself.
+    """
+    # The bare op, since tf.debugging.assert_equal wraps it into a tf.cond that costs every step.
+    drifted = "the input has drifted from examples_seen: position and examples_seen are"
+    return tf.raw_ops.Assert(condition=tf.equal(position, examples_seen), data=[drifted, position, examples_seen])
+
+
 def _with_empty_rows(rows: tf.Tensor, rows_per_batch: int, earlier: tf.Tensor, goes_on: tf.Tensor) -> tf.Tensor:
     """Gives every batch the same number of rows, counted through all windows.
 
@@ -373,4 +388,15 @@ def _with_empty_rows(rows: tf.Tensor, rows_per_batch: int, earlier: tf.Tensor, g
 def eval_dataset(paths: tuple, batch_size: int, parse: ParseFn) -> tf.data.Dataset:
     """Returns one pass over evaluation files in file order; (features, labels), the last batch may be smaller."""
     records = checksums.read(paths).batch(batch_size)
-    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return untuned(records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE))
+
+
+def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns a dataset without tf.data's tuning thread: AUTOTUNE means as many calls at once as there are cores, at most 16.
+
+    Closing an iterator waits for that thread, and now and then it sleeps on, for up to as long again as the iterator has
+    lived: a run that had stopped in time ended seconds too late. Tuning also took more of two cores than it gave.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)

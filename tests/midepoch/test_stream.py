@@ -325,6 +325,44 @@ def test_fingerprint_changes_with_everything_that_moves_an_example(make_index):
     assert make_stream(make_index(2, 5), 2).fingerprint() != base
 
 
+def test_a_step_at_another_position_fails_in_lowlevel(make_index):
+    from lowlevel.inputs import next_batch
+
+    dataset = make_stream(make_index(*SMALL), 5).dataset(5).map(lambda ids, _, info: (ids, ids, info))
+    iterator, examples_seen = iter(dataset), tf.Variable(5, dtype=tf.int64)
+    step = tf.function(lambda: next_batch(iterator, examples_seen)[2]["position"])
+    assert step() == 5 and examples_seen == 10
+    examples_seen.assign(11)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="drifted"):
+        step()
+
+
+@pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator")
+def test_a_step_at_another_position_fails_in_the_estimator(make_index):
+    from estimator.inputs import next_batch
+
+    stream = make_stream(make_index(*SMALL), 5)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.random.set_seed(1)
+        features, _, info = tf.compat.v1.data.make_one_shot_iterator(stream.dataset(5)).get_next()
+        examples_seen = tf.compat.v1.get_variable("seen", [], tf.int64, tf.constant_initializer(5), use_resource=True)
+        step = next_batch(features, features, info, examples_seen)
+        session.run(examples_seen.initializer)
+        session.run(step)
+        assert session.run(examples_seen) == 10
+        session.run(examples_seen.assign(11))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="drifted"):
+            session.run(step)
+        assert session.run(examples_seen) == 11
+
+
+@pytest.mark.parametrize("fields", [{}, dict(shuffle="buffer"), dict(shuffle="none")])
+def test_no_dataset_has_a_tuning_thread_to_wait_for(make_index, fields):
+    index = make_index(*SMALL)
+    assert make_stream(index, 5, **fields).dataset().options().autotune.enabled is False
+    assert eval_dataset(index.paths, 4, lambda serialized: serialized).options().autotune.enabled is False
+
+
 def test_evaluation_is_one_pass_in_file_order(make_index):
     index = make_index(3, 0, 2)
     batches = [serialized.numpy().tolist() for serialized, _ in eval_dataset(index.paths, 2, lambda s: (s, s))]

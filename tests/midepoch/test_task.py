@@ -162,6 +162,11 @@ def test_own_dataset_that_cannot_be_resumed_is_refused(train_dataset, line):
     assert "\n" not in str(caught.value)
 
 
+def test_own_dataset_has_no_tuning_thread_to_wait_for_either():
+    assert FromDataset().train_dataset(5, 1).options().autotune.enabled is None
+    assert own_dataset.OwnDataset(FromDataset(), own_config()).dataset().options().autotune.enabled is False
+
+
 def test_own_dataset_cannot_seek():
     with pytest.raises(ValueError, match="cannot seek to 5"):
         own_dataset.OwnDataset(FromDataset(), own_config()).dataset(5)
