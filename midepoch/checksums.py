@@ -63,16 +63,20 @@ def _count_readable(path: str, offset: int, at_once: int, limit: int = -1) -> in
     """
     kind = frames.compression(path)
 
+    @tf.autograph.experimental.do_not_convert
     def records_from(offset: tf.Tensor) -> tf.data.Dataset:
         reader = tf.raw_ops.TFRecordDatasetV2(
             filenames=[path], compression_type=kind, buffer_size=_READ_BYTES, byte_offsets=[offset]
         )
         return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string))
 
+    if offset:  # within flat_map, since TensorFlow cannot iterate over this op itself
+        records = tf.data.Dataset.from_tensors(np.int64(offset)).flat_map(records_from)
+    else:
+        records = tf.data.TFRecordDataset([path], kind, _READ_BYTES)
     count = 0
     try:
-        # Within flat_map, since TensorFlow cannot iterate over this op itself.
-        for batch in tf.data.Dataset.from_tensors(np.int64(offset)).flat_map(records_from).take(limit).batch(at_once):
+        for batch in records.take(limit).batch(at_once):
             count += len(batch)
     except tf.errors.DataLossError:
         pass
