@@ -20,7 +20,7 @@ FLAGS = dict(
 def train(program, directory, data, stop_after=STOPPED_AT, **changes):
     """Trains a run that evaluates at 6 and 12, and has 10, 12 and 13 on disk when it stops; its best is 12, the latest."""
     flags = {name: value for name, value in {**FLAGS, **changes}.items() if name != "task"}
-    with _checks_remembered():
+    with checks_remembered():
         return runs.train(program, directory, stop_after=stop_after, log_every_steps=1, **flags, **data)
 
 
@@ -28,7 +28,7 @@ def train(program, directory, data, stop_after=STOPPED_AT, **changes):
 def start(program, directory, data, **changes):
     """Starts a program on a model_dir as far as its training, which is left out; yields the `Run`."""
     config = TrainConfig(model_dir=str(directory), **{**FLAGS, **data, **changes})
-    with _checks_remembered(), open_run(program, config, runs.Small()) as run:
+    with checks_remembered(), open_run(program, config, runs.Small()) as run:
         yield run
         if not run.already_done:
             run.close(run.start.step)
@@ -39,7 +39,8 @@ _checked = {}
 
 
 @contextlib.contextmanager
-def _checks_remembered():
+def checks_remembered():
+    """The checks of the task `Small` are done once in a process, and remembered."""
     check = Run.check
 
     def check_once(run):

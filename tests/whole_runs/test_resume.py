@@ -7,7 +7,7 @@ import pytest
 
 from midepoch import model_dir
 from midepoch.errors import UserError
-from tests.whole_runs import runs
+from tests.whole_runs import runs, table_runs
 
 EPOCHS = 3
 STEPS = EPOCHS * runs.STEPS_PER_EPOCH
@@ -51,16 +51,17 @@ def test_stop_and_go_on_at_every_step(undisturbed, data, tmp_path):
     """One run is stopped at every step there is; a copy of every stop goes on to the end without another."""
     program, reference = undisturbed
     chain = tmp_path / "chain"
-    for step in range(STEPS + 1):
-        result = runs.train(program, chain, stop_after=step, **EVERY_STEP, **data)
-        assert result.step == step
-        if step < STEPS:
-            shutil.copytree(chain, tmp_path / str(step))
-    assert runs.history(chain) == {"starts": STEPS + 1, "kills": 0, "steps_done_again": 0}
-    assert_same_run(chain, reference)
-    for step in range(STEPS):
-        runs.train(program, tmp_path / str(step), **EVERY_STEP, **data)
-        assert_same_run(tmp_path / str(step), reference)
+    with table_runs.checks_remembered():
+        for step in range(STEPS + 1):
+            result = runs.train(program, chain, stop_after=step, **EVERY_STEP, **data)
+            assert result.step == step
+            if step < STEPS:
+                shutil.copytree(chain, tmp_path / str(step))
+        assert runs.history(chain) == {"starts": STEPS + 1, "kills": 0, "steps_done_again": 0}
+        assert_same_run(chain, reference)
+        for step in range(STEPS):
+            runs.train(program, tmp_path / str(step), **EVERY_STEP, **data)
+            assert_same_run(tmp_path / str(step), reference)
 
 
 @pytest.mark.parametrize(
