@@ -23,15 +23,20 @@ class Ledger:
             if self._file.read() != b"\n":
                 self._file.write(b"\n")
 
-    def add(self, step: int, example_ids: Sequence[int]) -> None:
-        """Adds the line of a step."""
-        line = json.dumps({"step": int(step), "example_ids": [int(i) for i in example_ids]}) + "\n"
+    def add(self, step: int, example_ids: Sequence[int], **more: float) -> None:
+        """Adds the line of a step; `more` numbers of it stand behind the ids."""
+        line = json.dumps({"step": int(step), "example_ids": [int(i) for i in example_ids], **more}) + "\n"
         self._file.write(line.encode())
 
-    def flush(self) -> None:
-        """Puts everything on disk; to be called before the commit of a checkpoint that covers it."""
+    def flush(self, on_disk: bool = True) -> None:
+        """Puts everything on disk; to be called before the commit of a checkpoint that covers it.
+
+        Args:
+          on_disk: False hands it to the kernel only, which a SIGKILL cannot take from it, but a power cut can.
+        """
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if on_disk:
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Flushes and closes the file."""

@@ -13,6 +13,15 @@ def test_last_line_of_a_step_wins(tmp_path):
     assert read_ledger(path, 3) == {1: [4, 2], 2: [1], 3: [3]}
 
 
+def test_more_numbers_of_a_step_do_not_disturb_and_are_there_without_a_sync(tmp_path):
+    path = tmp_path / "examples.jsonl"
+    ledger = Ledger(str(path))
+    ledger.add(1, [4, 2], loss=0.5)
+    ledger.flush(on_disk=False)
+    assert path.read_text() == '{"step": 1, "example_ids": [4, 2], "loss": 0.5}\n'
+    assert read_ledger(str(path), 1) == {1: [4, 2]}
+
+
 def test_steps_beyond_the_last_checkpoint_are_left_out(tmp_path):
     path = str(tmp_path / "examples.jsonl")
     ledger = Ledger(path)
