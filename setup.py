@@ -6,7 +6,7 @@ setup(
     name="midepoch",
     version="0.1.0",
     description="Fault-tolerant TensorFlow training that resumes in mid-epoch, bit for bit",
-    packages=["midepoch", "midepoch.tasks", "estimator", "lowlevel", "compare", "compare.bench"],
+    packages=["midepoch", "midepoch.tasks", "estimator", "lowlevel", "compare", "compare.bench", "compare.peers"],
     package_data={"midepoch.tasks": ["digits_data/*"]},
     python_requires=">=3.9",
     install_requires=[
@@ -16,7 +16,10 @@ setup(
         "tensorflow>=2.16; python_version >= '3.12'",
         "tqdm",
     ],
-    extras_require={"test": ["pytest", "pytest-xdist", "tensorboard"]},
+    extras_require={
+        "test": ["pytest", "pytest-xdist", "tensorboard"],
+        "peers": ["torch", "torchdata"],
+    },
     entry_points={
         "console_scripts": [
             "midepoch-estimator=estimator.train:main",

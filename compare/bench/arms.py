@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterator, Sequence
 import tensorflow as tf
 
 from compare.bench.stopwatch import Stopwatch
+from compare.peers.tf_digits import with_dropout_layer
 from midepoch import randomness
 from midepoch.config import TrainConfig
 from midepoch.optimizers import make_optimizer
@@ -24,7 +25,6 @@ LEARNING_RATE = 0.001
 OPTIMIZER = "adam"
 
 _NEVER = 10**9
-_DROPOUT = 0.3  # of the digits task
 _FIT_STEPS_PER_EPOCH = 100
 
 
@@ -113,9 +113,8 @@ def model_fit(task: Any, stopwatch: Stopwatch) -> None:
     """Keras' own loop over the same layers, with the same optimizer and the usual dataset."""
     randomness.make_deterministic(SEED)
     model = task.model(SEED)
-    if model.name == "digits":  # its dropout stands in `Digits.call`; here it is the layer that everybody uses
-        body, head = model.layers
-        model = tf.keras.Sequential([body, tf.keras.layers.Dropout(_DROPOUT), head])
+    if model.name == "digits":  # its dropout stands in `Digits.call`
+        model = with_dropout_layer(model)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(make_optimizer(OPTIMIZER, LEARNING_RATE), loss, jit_compile=False)
     model.fit(
