@@ -8,6 +8,8 @@ from torch import nn
 from compare.peers import digits_files
 
 DROPOUT = 0.3  # as in the task
+# PyTorch's threads spin while they wait: where other processes want the cores too, two were ten times slower than one.
+NUM_THREADS = 1
 
 
 def train_dataset() -> torch.utils.data.TensorDataset:

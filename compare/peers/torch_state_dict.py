@@ -18,6 +18,7 @@ def train(run: harness.Run) -> None:
     from compare.peers import torch_digits
 
     flags = run.flags
+    torch.set_num_threads(torch_digits.NUM_THREADS)
     torch.manual_seed(flags.seed)
     model = torch_digits.make_model()
     optimizer = torch.optim.Adam(model.parameters(), harness.LEARNING_RATE)

@@ -5,7 +5,6 @@ goes on at step 5 and then at step 15, once in each of its two epochs.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -38,7 +37,6 @@ def root(tmp_path_factory):
         [sys.executable, "-m", "tests.compare.peers.forks", str(root), *keys],
         text=True,
         capture_output=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},  # PyTorch's threads are slow where others want the cores too
     )
     assert ended.returncode == 0, ended.stderr + "".join(path.read_text() for path in root.glob("*.txt"))
     return root
