@@ -201,3 +201,16 @@ def history(directory):
     """Returns starts, kills and steps done again, as run.json has them."""
     with open(os.path.join(directory, model_dir.RUN_FILE), encoding="utf-8") as file:
         return json.load(file)["history"]
+
+
+def assert_same_run(directory, reference, losses=True):
+    """Asserts that a run has the weights, slots, ids, metrics and curves of another, to the bit; `losses` of every step."""
+    step = model_dir.step_of(model_dir.newest_valid(str(reference)))
+    assert_same_bits(last_variables(directory), last_variables(reference))
+    assert example_ids(directory, step) == example_ids(reference, step)
+    assert metrics_files(directory) == metrics_files(reference)
+    assert scalars(directory / "eval", "accuracy") == scalars(reference / "eval", "accuracy")
+    if losses:
+        shown = scalars(directory, "loss")
+        assert shown == scalars(reference, "loss")
+        assert sorted(shown) == list(range(1, step + 1))

@@ -1,67 +1,19 @@
-"""Stopping and going on in a new object gives the ids, losses and weights of a run that never stopped."""
+"""Stopping and going on in a new object: other orders, targets, batch sizes, models."""
 
 import itertools
-import shutil
 
 import pytest
 
-from midepoch import model_dir
 from midepoch.errors import UserError
-from tests.whole_runs import runs, table_runs
+from tests.whole_runs import runs
 
 EPOCHS = 3
 STEPS = EPOCHS * runs.STEPS_PER_EPOCH
-EVERY_STEP = dict(num_epochs=EPOCHS, save_checkpoints_steps=1, keep_checkpoint_max=0, log_every_steps=1, record_examples=True)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return runs.write_data(str(tmp_path_factory.mktemp("data")))
-
-
-@pytest.fixture(scope="module", params=runs.PROGRAMS)
-def undisturbed(request, tmp_path_factory, data):
-    directory = tmp_path_factory.mktemp(f"undisturbed-{request.param}")
-    result = runs.train(request.param, directory, **EVERY_STEP, **data)
-    assert result.finished and result.step == STEPS
-    return request.param, directory
-
-
-def assert_same_run(directory, reference, losses=True):
-    step = model_dir.step_of(model_dir.newest_valid(str(reference)))
-    runs.assert_same_bits(runs.last_variables(directory), runs.last_variables(reference))
-    assert runs.example_ids(directory, step) == runs.example_ids(reference, step)
-    assert runs.metrics_files(directory) == runs.metrics_files(reference)
-    assert runs.scalars(directory / "eval", "accuracy") == runs.scalars(reference / "eval", "accuracy")
-    if losses:
-        shown = runs.scalars(directory, "loss")
-        assert shown == runs.scalars(reference, "loss")
-        assert sorted(shown) == list(range(1, step + 1))
-
-
-def test_undisturbed_run_uses_every_example_once_per_epoch_in_an_order_of_its_own(undisturbed):
-    _, directory = undisturbed
-    runs.assert_exactly_once(directory, STEPS)
-    ids = runs.example_ids(directory, STEPS)
-    assert ids[: runs.STEPS_PER_EPOCH] != ids[runs.STEPS_PER_EPOCH : 2 * runs.STEPS_PER_EPOCH]
-    assert [len(batch) for batch in ids[: runs.STEPS_PER_EPOCH]] == [4, 4, 4, 4, 4, 3]
-
-
-def test_stop_and_go_on_at_every_step(undisturbed, data, tmp_path):
-    """One run is stopped at every step there is; a copy of every stop goes on to the end without another."""
-    program, reference = undisturbed
-    chain = tmp_path / "chain"
-    with table_runs.checks_remembered():
-        for step in range(STEPS + 1):
-            result = runs.train(program, chain, stop_after=step, **EVERY_STEP, **data)
-            assert result.step == step
-            if step < STEPS:
-                shutil.copytree(chain, tmp_path / str(step))
-        assert runs.history(chain) == {"starts": STEPS + 1, "kills": 0, "steps_done_again": 0}
-        assert_same_run(chain, reference)
-        for step in range(STEPS):
-            runs.train(program, tmp_path / str(step), **EVERY_STEP, **data)
-            assert_same_run(tmp_path / str(step), reference)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +33,7 @@ def test_other_orders_interval_of_five_and_stops_off_the_grid(program, flags, da
     for step in (2, 10, 13):  # windows of 8 examples, two steps each, end at steps 2 and 10
         assert runs.train(program, tmp_path / "stopped", stop_after=step, **flags).step == step
     assert runs.train(program, tmp_path / "stopped", **flags).finished
-    assert_same_run(tmp_path / "stopped", tmp_path / "undisturbed", losses=False)
+    runs.assert_same_run(tmp_path / "stopped", tmp_path / "undisturbed", losses=False)
     runs.assert_exactly_once(tmp_path / "stopped", STEPS)
 
 
@@ -91,7 +43,7 @@ def test_raised_target(program, data, tmp_path):
     runs.train(program, tmp_path / "at_once", num_epochs=3, **flags)
     assert runs.train(program, tmp_path / "raised", num_epochs=2, **flags).step == 2 * runs.STEPS_PER_EPOCH
     runs.train(program, tmp_path / "raised", num_epochs=3, **flags)
-    assert_same_run(tmp_path / "raised", tmp_path / "at_once", losses=False)
+    runs.assert_same_run(tmp_path / "raised", tmp_path / "at_once", losses=False)
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
