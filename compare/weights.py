@@ -6,7 +6,7 @@ come in front of it (`body/conv1/kernel`), in eager Keras 2 they do not (`conv1/
 its name: the last two parts, or as many as tell it from the others.
 """
 
-from typing import Dict, Iterable, Optional
+from typing import Dict, Iterable, Iterator, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -36,19 +36,41 @@ def read_variables(prefix: str, with_slots: bool = False) -> Dict[str, np.ndarra
     return {shown[name]: reader.get_tensor(key) for key, name in sorted(names.items())}
 
 
-def first_difference(a: Dict[str, np.ndarray], b: Dict[str, np.ndarray]) -> Optional[str]:
-    """Compares two sets of variables bit for bit; returns None if they are equal, or the first difference in words."""
+class Difference(NamedTuple):
+    """A variable that is not the same in two sets.
+
+    Attributes:
+      name: the variable.
+      text: the difference in words.
+      largest: the largest absolute difference of two values; None where values cannot be subtracted, as of two shapes.
+    """
+
+    name: str
+    text: str
+    largest: Optional[float]
+
+
+def differences(a: Dict[str, np.ndarray], b: Dict[str, np.ndarray]) -> Iterator[Difference]:
+    """Compares two sets of variables bit for bit and yields what differs, by name."""
     for name in sorted(set(a) | set(b)):
         if name not in a or name not in b:
-            return f"{name} is only in the {'second' if name not in a else 'first'}"
+            yield Difference(name, f"{name} is only in the {'second' if name not in a else 'first'}", None)
+            continue
         first, second = np.asarray(a[name]), np.asarray(b[name])
         if (first.shape, first.dtype) != (second.shape, second.dtype):
-            return f"{name} is {first.dtype}{list(first.shape)} and {second.dtype}{list(second.shape)}"
-        if first.tobytes() != second.tobytes():  # not ==: NaN is equal to the same NaN, and 0.0 is not -0.0
+            shapes = (f"{value.dtype}{list(value.shape)}" for value in (first, second))
+            yield Difference(name, f"{name} is {' and '.join(shapes)}", None)
+        elif first.tobytes() != second.tobytes():  # not ==: NaN is equal to the same NaN, and 0.0 is not -0.0
             differing = [(x, y) for x, y in zip(first.flat, second.flat) if x.tobytes() != y.tobytes()]
             x, y = differing[0]
-            return f"{name}: {len(differing)} of {first.size} values differ, first {x!r} and {y!r}"
-    return None
+            text = f"{name}: {len(differing)} of {first.size} values differ, first {x!r} and {y!r}"
+            numbers = [abs(float(x) - float(y)) for x, y in differing]
+            yield Difference(name, text, max((number for number in numbers if np.isfinite(number)), default=None))
+
+
+def first_difference(a: Dict[str, np.ndarray], b: Dict[str, np.ndarray]) -> Optional[str]:
+    """Compares two sets of variables bit for bit; returns None if they are equal, or the first difference in words."""
+    return next((difference.text for difference in differences(a, b)), None)
 
 
 def _tails(names: Iterable[str]) -> Dict[str, str]:

@@ -50,8 +50,10 @@ class CommittingSaver(tf.compat.v1.train.Saver):
 
     def restore(self, sess: tf.compat.v1.Session, save_path: str) -> None:
         """Restores the graph, apart from what is left out; that is initialized, as no session does once it has restored."""
+        began = time.monotonic()
         sess.run(self._initializer)
         self._restorer.restore(sess, save_path)
+        self._run.report_restored(time.monotonic() - began)
 
     def restore_from_elsewhere(self, scaffold: Any, sess: tf.compat.v1.Session) -> None:
         """The Scaffold's `init_fn`, called where model_dir has no checkpoint: restores what --restore_from names, if set."""

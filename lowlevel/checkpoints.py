@@ -47,6 +47,7 @@ class Checkpoints:
         start, state = self._run.start, dict(self._state)
         if start.prefix is None:
             return
+        began = time.monotonic()
         if start.restore_iterator:
             state["iterator"] = self._model.iterator
         if start.fresh_slots:
@@ -55,6 +56,7 @@ class Checkpoints:
         status = tf.train.Checkpoint(**state).restore(start.prefix)
         status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
         self._model.examples_seen.assign(start.examples_seen)  # 0 where the saved position is not this run's own
+        self._run.report_restored(time.monotonic() - began)
 
     def save_and_commit(self, manager: tf.train.CheckpointManager, facts: Dict[str, Any]) -> None:
         """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.

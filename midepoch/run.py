@@ -502,6 +502,12 @@ class Run:
         self._events.flush()
         self._lock.note(step)
 
+    def report_restored(self, secs: float) -> None:
+        """Takes the time it took to read the checkpoint that this process starts from."""
+        # At the first step of this start: then it is dropped with the rest, should a kill make the next start begin there too.
+        self._events.scalars(self.start.step + 1, {"restore_secs": secs})
+        self._events.flush()
+
     def evaluated(
         self, step: int, examples_seen: int, evaluate: Callable[[], Optional[Dict[str, Any]]]
     ) -> Optional[Dict[str, Any]]:

@@ -17,6 +17,7 @@ from typing import List, NamedTuple
 
 from compare import processes
 from compare.bench.speed import machine
+from compare.event_files import read_scalars
 from midepoch import cli
 
 SAVE_EVERY_SECS = 60
@@ -52,15 +53,6 @@ def _command(program: str, task: str, directory: str, save_steps: int, train_ste
     return processes.command(program, [f"--{name}={value}" for name, value in flags.items()])
 
 
-def save_secs(directory: str) -> List[float]:
-    """Returns what each save of a run took, by its TensorBoard summaries."""
-    import tensorflow as tf
-
-    paths = sorted(glob.glob(os.path.join(glob.escape(directory), "events.out.tfevents.*")))
-    values = [v for path in paths for e in tf.compat.v1.train.summary_iterator(path) for v in e.summary.value]
-    return [value.simple_value for value in values if value.tag == "save_secs"]
-
-
 def secs_to_first_step(command: List[str]) -> float:
     """Starts a process, kills it at the first step it tells of, and returns how long that took.
 
@@ -86,7 +78,7 @@ def measure(program: str, network: Network, num_saves: int = NUM_SAVES, num_pair
         lines: List[str] = []
         if processes.run(_command(program, network.task, run, network.save_steps, steps, steps), lines.append).exit_code:
             raise RuntimeError("\n".join(lines))
-        secs = save_secs(run)
+        secs = read_scalars(run).written["save_secs"]
         megabytes = sum(os.path.getsize(path) for path in glob.glob(os.path.join(run, f"model.ckpt-{steps}.*"))) / 1e6
         pairs = []
         never = 10**9

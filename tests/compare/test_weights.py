@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compare.weights import first_difference, read_variables
+from compare.weights import Difference, differences, first_difference, read_variables
 from midepoch.optimizers import make_optimizer
 
 KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -89,3 +89,13 @@ def test_first_difference():
     assert first_difference({}, a) == "x is only in the second"
     assert first_difference(a, {"x": np.zeros([2])}) == "x is float32[2] and float64[2]"
     assert "1 of 2 values differ" in first_difference(a, {"x": np.array([0.0, -0.0], np.float32)})
+
+
+def test_differences_say_by_how_much():
+    a = {"x": np.array([1.0, 2.0, 3.0], np.float32), "y": np.zeros([1], np.float32), "z": np.zeros([1], np.float32)}
+    b = {**a, "x": np.array([1.0, 2.5, 2.0], np.float32), "z": np.array([np.nan], np.float32)}
+    assert list(differences(a, b)) == [
+        Difference("x", f"x: 2 of 3 values differ, first {np.float32(2.0)!r} and {np.float32(2.5)!r}", 1.0),
+        Difference("z", f"z: 1 of 1 values differ, first {np.float32(0.0)!r} and {np.float32(np.nan)!r}", None),
+    ]
+    assert list(differences(a, dict(a))) == []
