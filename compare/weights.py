@@ -61,11 +61,17 @@ def differences(a: Dict[str, np.ndarray], b: Dict[str, np.ndarray]) -> Iterator[
             shapes = (f"{value.dtype}{list(value.shape)}" for value in (first, second))
             yield Difference(name, f"{name} is {' and '.join(shapes)}", None)
         elif first.tobytes() != second.tobytes():  # not ==: NaN is equal to the same NaN, and 0.0 is not -0.0
-            differing = [(x, y) for x, y in zip(first.flat, second.flat) if x.tobytes() != y.tobytes()]
-            x, y = differing[0]
-            text = f"{name}: {len(differing)} of {first.size} values differ, first {x!r} and {y!r}"
-            numbers = [abs(float(x) - float(y)) for x, y in differing]
-            yield Difference(name, text, max((number for number in numbers if np.isfinite(number)), default=None))
+            differ = (_bytes_of(first) != _bytes_of(second)).any(axis=1)
+            x, y = first.reshape(-1)[differ], second.reshape(-1)[differ]
+            text = f"{name}: {len(x)} of {first.size} values differ, first {x[0]!r} and {y[0]!r}"
+            amounts = np.abs(x.astype(np.float64) - y.astype(np.float64))
+            finite = amounts[np.isfinite(amounts)]
+            yield Difference(name, text, float(finite.max()) if finite.size else None)
+
+
+def _bytes_of(values: np.ndarray) -> np.ndarray:
+    """Returns the bytes of each value: uint8 [values, bytes per value]."""
+    return np.frombuffer(values.tobytes(), np.uint8).reshape(values.size, values.dtype.itemsize)
 
 
 def first_difference(a: Dict[str, np.ndarray], b: Dict[str, np.ndarray]) -> Optional[str]:

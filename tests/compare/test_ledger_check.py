@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from compare.ledger_check import Tally, tally_epochs, tally_run
+from compare.ledger_check import Tally, split_epochs, tally_run, total
 from midepoch import model_dir
 
 # 5 examples in batches of 2: three steps an epoch, the last with one example.
@@ -10,7 +10,8 @@ TWO_EPOCHS = {1: [3, 1], 2: [0, 4], 3: [2], 4: [2, 0], 5: [1, 3], 6: [4]}
 
 
 def tallies(changes, last_step=6):
-    return tally_epochs({**TWO_EPOCHS, **changes}, num_examples=5, batch_size=2, last_step=last_step)
+    epochs = split_epochs({**TWO_EPOCHS, **changes}, num_examples=5, batch_size=2, last_step=last_step)
+    return [epoch.tally() for epoch in epochs]
 
 
 def test_every_example_once_an_epoch():
@@ -40,8 +41,26 @@ def test_example_more_than_there_should_be():
 
 
 def test_unknown_example():
-    with pytest.raises(ValueError, match="example id 5 in steps 4–6"):
+    with pytest.raises(ValueError, match="example id 5 in step 6"):
         tallies({6: [5]})
+
+
+def test_run_that_began_in_mid_epoch():
+    steps = {step: ids for step, ids in TWO_EPOCHS.items() if step > 2}
+    epochs = split_epochs(steps, num_examples=5, batch_size=2, last_step=6, first_step=2)
+    assert [(epoch.number, epoch.expected) for epoch in epochs] == [(1, 1), (2, 5)]
+    assert total(epochs) == Tally(0, 0)
+    assert total(split_epochs({**steps, 5: [2, 0]}, 5, 2, last_step=6, first_step=2)) == Tally(2, 2)
+
+
+def test_batch_size_that_changed_on_the_way_is_counted_by_examples():
+    steps = {1: [3, 1], 2: [0, 4, 2], 3: [2, 0, 1], 4: [3, 4]}  # 2, then 3
+    epochs = split_epochs(steps, num_examples=5, batch_size=3, last_step=4, examples_seen=10)
+    assert [(epoch.number, epoch.expected) for epoch in epochs] == [(1, 5), (2, 5)]
+    assert total(epochs) == Tally(0, 0)
+    assert total(split_epochs({**steps, 4: [3, 1]}, 5, 3, last_step=4, examples_seen=10)) == Tally(1, 1)
+    # Control: counted by steps it would look like a loss.
+    assert total(split_epochs(steps, num_examples=5, batch_size=3, last_step=4)) != Tally(0, 0)
 
 
 def write_run(directory, lines):
