@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from compare.ledger_check import tally_epochs
+from compare.ledger_check import split_epochs, total
 from midepoch.ledger import Ledger, read_ledger
 from tests.whole_runs import runs
 
@@ -70,8 +70,8 @@ def test_stock_hook_loses_examples_under_a_double_kill_and_the_check_sees_it(tmp
     stock_hook = tf.data.experimental.CheckpointInputPipelineHook
     run_with_two_kills(tmp_path / "stock", lambda estimator: [stock_hook(estimator)])
     ledger = read_ledger(str(tmp_path / "stock" / "examples.jsonl"), STEPS)
-    tallies = tally_epochs(ledger, runs.NUM_EXAMPLES, runs.BATCH_SIZE, STEPS)
-    assert sum(tally.lost for tally in tallies) > 0
+    epochs = split_epochs(ledger, runs.NUM_EXAMPLES, runs.BATCH_SIZE, STEPS)
+    assert total(epochs).lost > 0
     with pytest.raises(AssertionError):
         runs.assert_exactly_once(tmp_path / "stock", STEPS)
 
