@@ -66,6 +66,10 @@ class Watch:
                 if mask & sum(_KINDS):
                     yield Change(_KINDS[mask & sum(_KINDS)], os.path.join(self._names[number], os.fsdecode(name)))
 
+    def fileno(self) -> int:
+        """Returns what `select` takes: it is ready when there are changes to be told."""
+        return self._descriptor
+
     def close(self) -> None:
         """Ends the watch."""
         os.close(self._descriptor)
