@@ -32,6 +32,17 @@ def age(secs: Optional[float]) -> str:
     return f"{secs / 3600:.1f} h" if secs < 48 * 3600 else f"{secs / 86400:.0f} days"
 
 
+def size(number: Optional[int]) -> str:
+    """Returns a number of bytes as `512 B`, `3.1 kB`, `62.0 MB`; a kB is 1000 bytes."""
+    if number is None:
+        return "–"
+    units = iter(("kB", "MB", "GB", "TB"))
+    unit, value = "B", float(number)
+    while value >= 999.95 and unit != "TB":
+        unit, value = next(units), value / 1000
+    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
 def every(number: int, noun: str) -> str:
     """Returns `every step`, `every 2 steps`."""
     return f"every {noun}" if number == 1 else f"every {number} {noun}s"

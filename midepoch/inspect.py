@@ -20,7 +20,7 @@ from absl import flags
 
 from midepoch import cli, console, model_dir
 from midepoch import config as config_lib
-from midepoch.console import age, count
+from midepoch.console import age, count, size
 from midepoch.errors import UserError
 from midepoch.stopping import AUTO
 
@@ -132,7 +132,7 @@ def _table(inventory: Dict[str, Any]) -> Iterator[str]:
                 *(_shown(checkpoint[name]) for name in ("step", "epoch")),
                 batches,
                 _shown(checkpoint["examples_seen"]),
-                *(_size(sizes[part]) for part in parts),
+                *(size(sizes[part]) for part in parts),
                 age(checkpoint["age_secs"]),
                 checkpoint["problem"] or whole,
             )
@@ -145,17 +145,6 @@ def _table(inventory: Dict[str, Any]) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     return "–" if value is None else str(value)
-
-
-def _size(number: Any) -> str:
-    """Returns a number of bytes as `512 B`, `3.1 kB`, `62.0 MB`; a kB is 1000 bytes."""
-    if number is None:
-        return "–"
-    units = iter(("kB", "MB", "GB", "TB"))
-    unit, value = "B", float(number)
-    while value >= 999.95 and unit != "TB":
-        unit, value = next(units), value / 1000
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
 def next_start(inventory: Dict[str, Any], given: Dict[str, Any]) -> Dict[str, Any]:

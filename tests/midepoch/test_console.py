@@ -20,6 +20,14 @@ def test_count(number, text):
     assert console.count(number, "step") == text
 
 
+@pytest.mark.parametrize(
+    "number, shown",
+    [(None, "–"), (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (62_000_000, "62.0 MB"), (999_999, "1.0 MB")],
+)
+def test_sizes(number, shown):
+    assert console.size(number) == shown
+
+
 def test_say_writes_a_line_at_once():
     class Out(io.StringIO):
         flushed = False

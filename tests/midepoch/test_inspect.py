@@ -537,12 +537,6 @@ def test_help(look):
     assert code == 0 and "python -m midepoch.inspect run1 --verify" in out and "--num_epochs" in out
 
 
-@pytest.mark.parametrize(
-    "number, shown",
-    [(None, "–"), (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (62_000_000, "62.0 MB"), (999_999, "1.0 MB")],
-)
-def test_sizes(number, shown):
-    assert inspect._size(number) == shown
 
 
 @pytest.mark.parametrize(
