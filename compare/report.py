@@ -1,0 +1,198 @@
+"""The report of a comparison: gathers what it holds, and writes it as report.json, report.md and report.html.
+
+report.json holds:
+
+    `made`: `at`, `command`, `machine`, `cores`, `python`, `tensorflow`; with a plan `out_dir` and `at_once`, the runs at a time
+    `plan`: None where directories were given; else `flags` of each run, `kills`, `kill_seed`, `kill_steps`, `total_steps`,
+        `epoch_steps`; the last three None if no run has got so far
+    `runs`: see `analysis`; `pairs`: see `pairs`
+    `programs`: of each that ran `name`, `title`, `description`, `is_peer`, `code_lines`, `files`; `library`: the last two of
+        midepoch/
+    `failures`: of each run that has not ended as it should `name`, `why`, `last_lines`
+    `left_out`: of each program that cannot run here `name`, `why`
+    `verdict`: [[whether it is as it should be, line], …]
+"""
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from typing import Any, Dict, List, Optional, Sequence
+
+from compare import code_lines, html_page, markdown, programs, sections, verdict
+from compare.programs import Program
+from compare.runs import CRASHED, FINISHED, KillPlan, Outcome
+from midepoch import model_dir
+from midepoch.errors import UserError
+
+HTML_FILE, MARKDOWN_FILE, JSON_FILE = "report.html", "report.md", "report.json"
+_FIGURES = "figures"
+
+
+def of_outcomes(
+    outcomes: Sequence[Outcome],
+    chosen: Sequence[Program],
+    kill_plan: KillPlan,
+    kill_seed: int,
+    kills: int,
+    out_dir: str,
+    at_once: int,
+    least_accuracy: Optional[float],
+) -> Dict[str, Any]:
+    """Returns what report.json holds of runs that were made for it.
+
+    Args:
+      outcomes: of the runs.
+      chosen: the programs, those that cannot run here included.
+      kill_plan: by which they were killed.
+      kill_seed: of the plan.
+      kills: of each disturbed run, by the plan.
+      out_dir: where the runs are.
+      at_once: how many went on at the same time.
+      least_accuracy: what they are to reach, or None.
+    """
+    from compare import analysis, pairs
+
+    failures, runs = [], []
+    num_examples = None
+    for outcome in outcomes:
+        spec, directory = outcome.spec, outcome.spec.config.model_dir
+        if outcome.state != FINISHED:
+            failures.append(_failure(outcome))
+        try:
+            if spec.program.is_peer:
+                num_examples = num_examples or _most_examples(outcomes)
+                run = analysis.look_at_peer(directory, spec.name, spec.program.name, num_examples, spec.config.batch_size)
+            else:
+                run = analysis.look_at_directory(directory, spec.name, spec.killed)
+                num_examples = run.facts["num_examples"]
+        except UserError as error:
+            if outcome.state == FINISHED:
+                failures.append({"name": spec.name, "why": str(error), "last_lines": outcome.observations[-1].last_lines})
+            continue
+        runs.append(analysis.add_observed(run, outcome))
+    ran = [program for program in chosen if program.why_not is None]
+    config = outcomes[0].spec.config if outcomes else None
+    plan = kill_plan.plan
+    report = {
+        "made": {**_made(), "out_dir": out_dir, "at_once": at_once},
+        "plan": {
+            "flags": [flag for flag in programs.command(_ANY, config)[3:] if not flag.startswith("--model_dir=")] if config else [],
+            "kills": kills,
+            "kill_seed": kill_seed,
+            "kill_steps": kill_plan.steps,
+            "total_steps": plan and plan.total_steps,
+            "epoch_steps": plan and plan.epoch_steps,
+        },
+        "runs": [run.facts for run in runs],
+        "pairs": [pairs.compare(*pair) for pair in pairs.choose(runs)],
+        "programs": [_program(program) for program in ran],
+        "library": {"code_lines": code_lines.count_files(programs.library()), "files": len(programs.library())},
+        "failures": failures,
+        "left_out": [{"name": p.name, "why": p.why_not} for p in chosen if p.why_not is not None],
+    }
+    return {**report, "verdict": [list(line) for line in verdict.judge(report, least_accuracy)]}
+
+
+def of_directories(directories: Sequence[str]) -> Dict[str, Any]:
+    """Returns what report.json holds of two model_dirs.
+
+    Raises:
+      UserError: one of them cannot be compared.
+    """
+    from compare import analysis, pairs
+
+    names = [os.path.basename(os.path.normpath(directory)) for directory in directories]
+    names = names if len(set(names)) == len(names) else list(directories)
+    runs = [analysis.look_at_directory(directory, name) for directory, name in zip(directories, names)]
+    return {
+        "made": _made(),
+        "plan": None,
+        "runs": [run.facts for run in runs],
+        "pairs": [pairs.compare(*runs, pairs.GIVEN)],
+        "programs": [],
+        "library": None,
+        "failures": [],
+        "left_out": [],
+        "verdict": [],
+    }
+
+
+def write(report: Dict[str, Any], out_dir: str) -> str:
+    """Writes a report; returns the path of the HTML file.
+
+    Args:
+      report: what report.json holds.
+      out_dir: where to; made if missing.
+    """
+    from compare import plots
+
+    os.makedirs(os.path.join(out_dir, _FIGURES), exist_ok=True)
+    drawings = plots.draw(report)
+    report_document = sections.make(report, drawings)
+    images = {name: os.path.join(_FIGURES, f"{name}.png") for name in drawings}
+    for name, drawing in drawings.items():
+        with open(os.path.join(out_dir, images[name]), "wb") as file:
+            file.write(drawing.png)
+    svgs = {name: drawing.svg for name, drawing in drawings.items()}
+    texts = {
+        JSON_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n",
+        MARKDOWN_FILE: markdown.render(report_document, images),
+        HTML_FILE: html_page.render(report_document, svgs),
+    }
+    for name, text in texts.items():
+        model_dir.write_atomically(os.path.join(out_dir, name), text)
+    return os.path.join(out_dir, HTML_FILE)
+
+
+def terminal_table(report: Dict[str, Any]) -> List[str]:
+    """Returns the lines of the short table of the runs."""
+    table = sections.runs_table(report)
+    rows = [table.header, *table.rows]
+    shown = [column for column in zip(*rows) if any(cell != sections.NOTHING for cell in column[1:])]
+    widths = [max(map(len, column)) for column in shown]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in zip(*shown)]
+
+
+# Any of the two programs, whose flags are the same.
+_ANY = Program("", "", "", "", False, (), None)
+
+
+def _made() -> Dict[str, Any]:
+    import tensorflow as tf
+
+    cores = len(os.sched_getaffinity(0))
+    return {
+        "at": time.strftime("%Y-%m-%d %H:%M"),
+        "command": shlex.join(["python", "-m", "compare", *sys.argv[1:]]),
+        "machine": f"{platform.machine()}, {cores} cores",
+        "cores": cores,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+    }
+
+
+def _program(program: Program) -> Dict[str, Any]:
+    facts = {name: getattr(program, name) for name in ("name", "title", "description", "is_peer")}
+    return {**facts, "code_lines": code_lines.count_files(program.sources), "files": len(program.sources)}
+
+
+def _failure(outcome: Outcome) -> Dict[str, Any]:
+    last = outcome.observations[-1]
+    code = last.exit_code
+    how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}, which was none of ours"
+    if outcome.state != CRASHED:
+        how += ", stopped in order before its target"
+    said = next((line.strip() for line in reversed(last.last_lines) if line.strip()), "")
+    return {"name": outcome.spec.name, "why": f"{how}: {said}" if said else how, "last_lines": last.last_lines}
+
+
+def _most_examples(outcomes: Sequence[Outcome]) -> int:
+    """Returns N where only peers have run, which do not say it: the largest example id of all of them tells."""
+    from compare import ledgers
+
+    paths = [os.path.join(outcome.spec.config.model_dir, model_dir.EXAMPLES_FILE) for outcome in outcomes]
+    read = [ledger for ledger in map(ledgers.read, paths) if ledger]
+    return 1 + max((i for ledger in read for ids in ledger.ids.values() for i in ids), default=0)
