@@ -1,5 +1,5 @@
 # Two commands do everything, environment included, on a machine that has only Python:
-#   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs
+#   make demo    both programs are killed in mid-epoch, resume, and are compared with undisturbed runs; a report of it
 #   make test    the tests
 # and two take long:
 #   make bench   the speed of both programs, beside Model.fit and a plain Estimator; what saves and starts cost; what a resume
@@ -21,11 +21,11 @@ $(VENV)/installed: setup.py
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.9 or newer found; install Python 3.11 or set PYTHON="; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --upgrade pip setuptools
-	$(VENV)/bin/pip install --quiet --editable .[test]
+	$(VENV)/bin/pip install --quiet --editable .[test,report]
 	@touch $@
 
 demo: env
-	$(RUN) -m compare.demo
+	$(RUN) -m compare --least_accuracy=0.9
 
 test: env
 	$(RUN) -m pytest -n 2 --dist loadfile

@@ -18,6 +18,7 @@ setup(
     ],
     extras_require={
         "test": ["pytest", "pytest-xdist", "tensorboard"],
+        "report": ["matplotlib"],
         "peers": ["torch", "torchdata"],
     },
     entry_points={
@@ -26,6 +27,7 @@ setup(
             "midepoch-lowlevel=lowlevel.train:main",
             "midepoch-convert-mnist=midepoch.convert_mnist:main",
             "midepoch-inspect=midepoch.inspect:main",
+            "midepoch-compare=compare.__main__:main",
         ]
     },
 )

@@ -19,7 +19,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from absl import flags
 
-from compare import processes, programs, report, runs, sections
+from compare import processes, programs, runs
 from compare.children import Children
 from compare.progress import Display
 from compare.programs import Program
@@ -71,7 +71,7 @@ def choose_programs(names: Optional[Sequence[str]], with_peers: bool) -> List[Pr
       UserError: there is none of a name.
     """
     known = programs.own_programs()
-    if with_peers or set(names or ()) - {program.name for program in known}:
+    if with_peers or (programs.has_peers() and set(names or ()) - {program.name for program in known}):
         known += programs.peers()
     by_name = {program.name: program for program in known}
     unknown = [name for name in names or () if name not in by_name]
@@ -145,10 +145,12 @@ def compare_runs(values: flags.FlagValues, given: Dict[str, Any], out_dir: str) 
     say("comparing")
     # Only now: a process counts the memory of the one that has started it as its own, so this one stays small till here.
     cli.quiet_tensorflow()
+    from compare import report
+
     accuracy = values["least_accuracy"].value
     found = report.of_outcomes(outcomes, chosen, kill_plan, kill_seed, kills, out_dir, at_once, accuracy)
     path = report.write(found, out_dir)
-    _say_table(found)
+    _say_table(report.terminal_table(found))
     for good, line in found["verdict"]:
         say(f"{'ok ' if good else 'BAD'}  {line}")
     good = all(good for good, _ in found["verdict"])
@@ -160,9 +162,11 @@ def compare_runs(values: flags.FlagValues, given: Dict[str, Any], out_dir: str) 
 def compare_directories(directories: Sequence[str], out_dir: str) -> bool:
     """Makes the report of two model_dirs; returns True."""
     cli.quiet_tensorflow()
+    from compare import report, sections
+
     found = report.of_directories(directories)
     path = report.write(found, out_dir)
-    _say_table(found)
+    _say_table(report.terminal_table(found))
     [pair] = found["pairs"]
     for what in sections.COMPARED:
         say(f"{what}: {sections.said_of(pair, what)}")
@@ -170,11 +174,9 @@ def compare_directories(directories: Sequence[str], out_dir: str) -> bool:
     return True
 
 
-def _say_table(found: Dict[str, Any]) -> None:
-    say("")
-    for line in report.terminal_table(found):
+def _say_table(lines: Sequence[str]) -> None:
+    for line in ("", *lines, ""):
         say(line)
-    say("")
 
 
 def run(argv: List[str]) -> int:

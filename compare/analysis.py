@@ -64,7 +64,7 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
     if found["foreign"]:
         raise UserError(f"{directory} holds checkpoints of TensorFlow's own, and no run of midepoch; give a model_dir of a run")
     if found["step"] is None:
-        problems = "; ".join(found["problems"]) or "none has been saved yet"
+        problems = found["problems"][0] if found["problems"] else "none has been saved yet"
         raise UserError(f"{directory} holds no checkpoint that is whole ({problems}); train on, or give another directory")
     scalars = event_files.read_scalars(directory)
     whole = [c for c in found["checkpoints"] if c["problem"] is None]
@@ -97,7 +97,8 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
         "history": found["history"],
         "best": found["best"],
         "last": found["last"],
-        "losses": [list(point) for point in sorted(scalars.shown.get("loss", {}).items())],
+        # What lies beyond the newest checkpoint would be done again.
+        "losses": [list(point) for point in sorted(scalars.shown.get("loss", {}).items()) if point[0] <= found["step"]],
         "resumes": [start.step - 1 for start in scalars.starts if start.step - 1 > first_step],
         "examples": examples,
         "save_secs": scalars.written.get("save_secs", []),

@@ -68,6 +68,11 @@ class Children:
         process.stdout.close()
         return Ending(process.returncode, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` has been called."""
+        return self._stopped
+
     def stop(self) -> None:
         """Kills all that run, and lets nothing start any more."""
         with self._lock:

@@ -1,6 +1,7 @@
 """A report as one HTML file that needs nothing else: no network, no scripts; light or dark as the reader has it."""
 
 import html
+import re
 from typing import Dict
 
 from compare import document
@@ -23,7 +24,8 @@ table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: ta
 th, td { padding: 0.3rem 0.7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 th { background: var(--band); vertical-align: bottom; }
 td:first-child { white-space: nowrap; }
-td.number { text-align: right; white-space: nowrap; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
 .note, figcaption { color: var(--soft); font-size: 0.875rem; max-width: 50rem; }
 ul.verdicts { list-style: none; padding: 0; margin: 0.8rem 0; }
 ul.verdicts li { padding: 0.15rem 0 0.15rem 4rem; text-indent: -4rem; overflow-wrap: anywhere; }
@@ -74,8 +76,9 @@ def _render(piece: Piece, svgs: Dict[str, str]) -> str:
 
 
 def _table(table: document.Table) -> str:
-    header = "".join(f'<th scope="col">{html.escape(title)}</th>' for title in table.header)
-    rows = ("<tr>" + "".join(_cell(text) for text in row) + "</tr>" for row in table.rows)
+    numeric = [all(_NUMERIC.match(text) for text in column) for column in zip(*table.rows)]
+    header = "".join(f"<th scope=\"col\"{_kind(n)}>{html.escape(title)}</th>" for title, n in zip(table.header, numeric))
+    rows = ("<tr>" + "".join(f"<td{_kind(n)}>{html.escape(text)}</td>" for text, n in zip(row, numeric)) + "</tr>" for row in table.rows)
     note = f'\n<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0">\n<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n'
@@ -84,6 +87,9 @@ def _table(table: document.Table) -> str:
     )
 
 
-def _cell(text: str) -> str:
-    kind = ' class="number"' if text[:1].isdigit() and len(text) < 24 else ""
-    return f"<td{kind}>{html.escape(text)}</td>"
+# A number, with a unit or a spread, or the dash for none.
+_NUMERIC = re.compile(r"(–|[-\d.]+( \w?B)?( \[[-\d.]+–[-\d.]+\])?)$")
+
+
+def _kind(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""

@@ -45,6 +45,11 @@ _PHASE_STYLES = {
 _MAP_COLUMNS, _LEAST_ALPHA = 500, 0.4
 _ONCE = (0.5, 0.5, 0.5, 0.22)
 _ROWS_WITH_NUMBERS = 24
+# With more runs, those that nobody has disturbed and that have nothing to show are left out.
+_MOST_MAPS = 4
+
+# Points of a curve with more of them are means of several steps.
+_MOST_POINTS = 100
 
 
 class Drawing(NamedTuple):
@@ -126,19 +131,30 @@ def _draw_losses(axes: Any, runs: Sequence[Dict[str, Any]]) -> None:
         program = programs.index((run["program"], None if run["killed"] is not None else run["name"]))
         colour = _LINE_COLOURS[program % len(_LINE_COLOURS)]
         dashes = _DASHES[program // len(_LINE_COLOURS) % len(_DASHES)]
+        if number and not run["is_peer"] and run["killed"] is not False:
+            dashes = _DASHES[program % len(_DASHES)]  # where it lies on another one, both are seen
         undisturbed = run["killed"] is False
         width = 1.4 if run["killed"] else max(1.4, 7.5 - 2.5 * number)
         look = dict(color=colour, linewidth=width, linestyle=dashes, alpha=0.4 if undisturbed else 1.0)
         if run["is_peer"]:
             look.update(linewidth=1.1, alpha=0.3 if undisturbed else 0.9)
-        points = np.array(run["losses"], float)
+        points = _thinned(np.array(run["losses"], float))
         few = len(points) <= 60
         shown = "o" if run["killed"] and few else None
         [line] = axes.plot(points[:, 0], points[:, 1], label=run["name"], marker=shown, markersize=2.5, **look)
         handles.append(line)
-        handles += [h for h in _mark_deaths(axes, run, points, colour) if all(h.get_label() != o.get_label() for o in handles)]
+        for handle in _mark_deaths(axes, run, points, colour):
+            if all(handle.get_label() != other.get_label() for other in handles):
+                handles.append(handle)
     marks_last = sorted(handles, key=lambda handle: handle.get_label() in _MARK_LABELS)
     axes.legend(handles=marks_last, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
+
+
+def _thinned(points: np.ndarray) -> np.ndarray:
+    """Returns points, float [points, 2], or, of many, the means of so many in a row that no more than about 100 are left."""
+    together = -(-len(points) // _MOST_POINTS)
+    parts = [points[first : first + together] for first in range(0, len(points), together)]
+    return np.array([part.mean(axis=0) for part in parts])
 
 
 _KILLED_LABEL, _RESUMED_LABEL, _LOST_LABEL = "killed", "resumed", "done, and lost by the kill"
@@ -168,6 +184,7 @@ def _mark_deaths(axes: Any, run: Dict[str, Any], points: np.ndarray, colour: str
         lost = np.array([point for point in losses if kill["resumed_at"] is not None and point[0] >= kill["resumed_at"]], float)
         if len(lost) > 1:
             look = dict(linestyle=":", linewidth=2.2, zorder=4)
+            lost = _thinned(lost)
             axes.plot(lost[:, 0], lost[:, 1], color=colour, **look)
             handles.append(Line2D([], [], color=GREY, label=_LOST_LABEL, **look))
     return handles
@@ -178,6 +195,8 @@ def _mark_deaths(axes: Any, run: Dict[str, Any], points: np.ndarray, colour: str
 
 def _epochs(runs: Sequence[Dict[str, Any]]) -> Optional[Figure]:
     shown = [run for run in runs if run["examples"] and run["examples"]["epochs"]]
+    if len(shown) > _MOST_MAPS:
+        shown = [run for run in shown if run["killed"] or run["examples"]["lost"] or run["examples"]["repeated"]]
     if not shown:
         return None
     columns = 1 if len(shown) == 1 else 2
@@ -221,16 +240,27 @@ def _draw_map(axes: Any, run: Dict[str, Any]) -> None:
     axes.set_xlabel("example id", fontsize=9)
     axes.set_ylabel("epoch", fontsize=9)
     axes.tick_params(labelsize=8)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
+    outside = dict(xycoords=("axes fraction", "data"), textcoords="offset points", va="center")
+    killed_in = {epoch for epoch in _epochs_of_kills(run) if first <= epoch <= last}
+    for epoch in killed_in:
+        axes.annotate("✕", (1.0, epoch), xytext=(3, 0), fontsize=8, **outside)
     if len(epochs) <= _ROWS_WITH_NUMBERS:
+        for line in range(first, last):
+            axes.axhline(line + 0.5, color=_TEXT_COLOUR, linewidth=0.4, alpha=0.25)
         for epoch in epochs:
             lost = epoch["expected"] - epoch["examples"]
             again = sum(times - 1 for times in epoch["again"].values())
             if lost > 0 or again:
-                axes.annotate(
-                    f"−{max(lost, 0)} +{again}", (1.0, epoch["number"]), xycoords=("axes fraction", "data"), xytext=(4, 0),
-                    textcoords="offset points", va="center", fontsize=7,
-                )  # fmt: skip
+                text, place = f"−{max(lost, 0)} +{again}", (1.0, epoch["number"])
+                axes.annotate(text, place, xytext=(14 if killed_in else 4, 0), fontsize=7, **outside)
+
+
+def _epochs_of_kills(run: Dict[str, Any]) -> List[int]:
+    """Returns the numbers of the epochs in which a run was killed, or, if only that is known, in which it went on."""
+    observed, epoch_steps = run["observed"], -(-run["num_examples"] // run["batch_size"])
+    steps = [kill["step"] for kill in observed["kills"]] if observed else run["resumes"]
+    return [step // epoch_steps + 1 for step in steps]
 
 
 def _share(ids: Sequence[int], num_examples: int, columns: int) -> np.ndarray:

@@ -29,6 +29,7 @@ class Program(NamedTuple):
       module: what `python -m` starts.
       title: what it is, in a few words.
       description: what is peculiar about how it saves and resumes.
+      needs: what has to be installed for it.
       is_peer: whether it is one of compare/peers.
       sources: its source files.
       why_not: None, or why it cannot run here.
@@ -38,6 +39,7 @@ class Program(NamedTuple):
     module: str
     title: str
     description: str
+    needs: str
     is_peer: bool
     sources: Tuple[str, ...]
     why_not: Optional[str]
@@ -52,7 +54,8 @@ def own_programs() -> List[Program]:
             "lowlevel",
             "lowlevel.train",
             "tf.train.Checkpoint and two CheckpointManagers",
-            "a loop of its own; the iterator is tracked by the Checkpoint like a variable",
+            "a loop of its own; the Checkpoint tracks the iterator like a variable",
+            "TensorFlow 2.15 to the current one",
             False,
             _sources("lowlevel"),
             None,
@@ -61,12 +64,18 @@ def own_programs() -> List[Program]:
             "estimator",
             "estimator.train",
             "tf.estimator and RunConfig",
-            "Estimator's loop; the iterator goes into the graph's Saver, a hook saves on the grid",
+            "Estimator's loop; the iterator goes into the graph's Saver, and a hook saves",
+            "TensorFlow 2.15, the last with tf.estimator",
             False,
             _sources("estimator"),
             None if has_estimator else why_not,
         ),
     ]
+
+
+def has_peers() -> bool:
+    """Says whether there are peers in this installation."""
+    return importlib.util.find_spec(PEERS_PACKAGE) is not None
 
 
 def peers() -> List[Program]:
@@ -75,7 +84,7 @@ def peers() -> List[Program]:
     Raises:
       UserError: there are none in this installation.
     """
-    if importlib.util.find_spec(PEERS_PACKAGE) is None:
+    if not has_peers():
         raise UserError("--peers: this installation has no compare/peers; leave it out, or install from the repository")
     package = importlib.import_module(PEERS_PACKAGE)
     return [
@@ -84,6 +93,7 @@ def peers() -> List[Program]:
             f"{PEERS_PACKAGE}.{peer.module}",
             peer.title,
             peer.description,
+            ", ".join(peer.packages),
             True,
             (os.path.join(os.path.dirname(package.__file__), f"{peer.module}.py"),),
             peer.why_not(),

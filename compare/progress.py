@@ -36,7 +36,8 @@ class Display:
                 self._say(spec, "starts" if event.step == 0 and first else f"resumes at step {event.step}")
                 self._steps[spec.name] = event.step
             elif event.kind == observe.STEP:
-                self._steps[spec.name] = event.step
+                # The terminal and the ledger tell of the same steps, one of them later.
+                self._steps[spec.name] = max(self._steps.get(spec.name, 0), event.step)
             self._show(spec)
 
     def ended(self, spec: RunSpec, observation: Observation) -> None:

@@ -6,7 +6,7 @@ report.json holds:
     `plan`: None where directories were given; else `flags` of each run, `kills`, `kill_seed`, `kill_steps`, `total_steps`,
         `epoch_steps`; the last three None if no run has got so far
     `runs`: see `analysis`; `pairs`: see `pairs`
-    `programs`: of each that ran `name`, `title`, `description`, `is_peer`, `code_lines`, `files`; `library`: the last two of
+    `programs`: of each that ran `name`, `title`, `description`, `needs`, `is_peer`, `code_lines`, `files`; `library`: the last two of
         midepoch/
     `failures`: of each run that has not ended as it should `name`, `why`, `last_lines`
     `left_out`: of each program that cannot run here `name`, `why`
@@ -21,7 +21,9 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
-from compare import code_lines, html_page, markdown, programs, sections, verdict
+import tensorflow as tf
+
+from compare import analysis, code_lines, html_page, ledgers, markdown, pairs, plots, programs, sections, verdict
 from compare.programs import Program
 from compare.runs import CRASHED, FINISHED, KillPlan, Outcome
 from midepoch import model_dir
@@ -53,8 +55,6 @@ def of_outcomes(
       at_once: how many went on at the same time.
       least_accuracy: what they are to reach, or None.
     """
-    from compare import analysis, pairs
-
     failures, runs = [], []
     num_examples = None
     for outcome in outcomes:
@@ -102,8 +102,6 @@ def of_directories(directories: Sequence[str]) -> Dict[str, Any]:
     Raises:
       UserError: one of them cannot be compared.
     """
-    from compare import analysis, pairs
-
     names = [os.path.basename(os.path.normpath(directory)) for directory in directories]
     names = names if len(set(names)) == len(names) else list(directories)
     runs = [analysis.look_at_directory(directory, name) for directory, name in zip(directories, names)]
@@ -127,8 +125,6 @@ def write(report: Dict[str, Any], out_dir: str) -> str:
       report: what report.json holds.
       out_dir: where to; made if missing.
     """
-    from compare import plots
-
     os.makedirs(os.path.join(out_dir, _FIGURES), exist_ok=True)
     drawings = plots.draw(report)
     report_document = sections.make(report, drawings)
@@ -157,12 +153,10 @@ def terminal_table(report: Dict[str, Any]) -> List[str]:
 
 
 # Any of the two programs, whose flags are the same.
-_ANY = Program("", "", "", "", False, (), None)
+_ANY = Program("", "", "", "", "", False, (), None)
 
 
 def _made() -> Dict[str, Any]:
-    import tensorflow as tf
-
     cores = len(os.sched_getaffinity(0))
     return {
         "at": time.strftime("%Y-%m-%d %H:%M"),
@@ -175,7 +169,7 @@ def _made() -> Dict[str, Any]:
 
 
 def _program(program: Program) -> Dict[str, Any]:
-    facts = {name: getattr(program, name) for name in ("name", "title", "description", "is_peer")}
+    facts = {name: getattr(program, name) for name in ("name", "title", "description", "needs", "is_peer")}
     return {**facts, "code_lines": code_lines.count_files(program.sources), "files": len(program.sources)}
 
 
@@ -191,8 +185,6 @@ def _failure(outcome: Outcome) -> Dict[str, Any]:
 
 def _most_examples(outcomes: Sequence[Outcome]) -> int:
     """Returns N where only peers have run, which do not say it: the largest example id of all of them tells."""
-    from compare import ledgers
-
     paths = [os.path.join(outcome.spec.config.model_dir, model_dir.EXAMPLES_FILE) for outcome in outcomes]
     read = [ledger for ledger in map(ledgers.read, paths) if ledger]
     return 1 + max((i for ledger in read for ids in ledger.ids.values() for i in ids), default=0)

@@ -6,7 +6,7 @@ import threading
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from compare import kills, observe, programs
-from compare.children import Children
+from compare.children import Children, Stopped
 from compare.observe import Event, Observation, Plan
 from compare.programs import Program
 from midepoch.config import TrainConfig
@@ -162,6 +162,8 @@ def _carry_out(
             )
         except (OSError, AttributeError) as error:  # no inotify: too many watches, or another system than Linux
             raise UserError(f"{directory} cannot be watched: {error}; compare needs Linux and its inotify") from error
+        if children.stopped:
+            raise Stopped
         observations.append(observation)
         if observation.was_killed:
             planned.append(kill_plan.steps[len(planned)])

@@ -5,12 +5,12 @@ import statistics
 from typing import Any, Collection, Dict, List, Optional, Sequence
 
 from compare.document import Document, Heading, Output, Paragraph, Picture, Piece, Table, Verdicts
-from compare.verdict import place
 from midepoch.console import count, size
 
 NOTHING = "–"
 # What of two runs is compared.
 COMPARED = ("weights", "examples", "losses", "metrics")
+_PARTS = ("weights", "optimizer", "iterator", "other", "total")
 
 
 def make(report: Dict[str, Any], drawn: Collection[str]) -> Document:
@@ -152,13 +152,14 @@ def _kills(report: Dict[str, Any]) -> List[Piece]:
     rows = []
     for run in report["runs"]:
         for number, kill in enumerate(run["observed"]["kills"] if run["observed"] else (), 1):
-            where = place(kill["step"], report["plan"]["epoch_steps"]).strip(" ()")
+            epoch_steps = report["plan"]["epoch_steps"]
+            epoch, done = divmod(kill["step"], epoch_steps or 1)
             rows.append(
                 [
                     f"{run['program']}, kill {number}",
                     str(kill["planned_step"]),
                     str(kill["step"]),
-                    where or NOTHING,
+                    f"{epoch + 1}, {done}/{epoch_steps}" if epoch_steps else NOTHING,
                     _text(kill["resumed_at"]),
                     _text(kill["steps_done_again"]),
                     _number(kill["work_lost_secs"], 2),
@@ -168,7 +169,7 @@ def _kills(report: Dict[str, Any]) -> List[Piece]:
             )
     if not rows:
         return []
-    header = ["run", "planned after step", "had done step", "that is", "resumed at step", "steps done again", "work lost, s",
+    header = ["run", "planned after step", "had done step", "epoch, batch", "resumed at step", "steps done again", "work lost, s",
               "to the first step, s", "to the first new step, s"]  # fmt: skip
     note = (
         "Had done: the last step the process is known to have done, by its terminal or its ledger; it may have done a few more. Work "
@@ -193,7 +194,7 @@ def _pictures(report: Dict[str, Any], drawn: Collection[str]) -> List[Piece]:
                 f"Line chart of the training loss against the step, of {names}, with kills and resumes marked.",
                 "Curves that lie on each other are equal; the undisturbed runs are drawn wide and pale beneath the killed ones. "
                 "Dotted: steps that a process had done and its death has undone. Of a run that loses or repeats examples the curve "
-                "leaves its undisturbed twin at the first resume.",
+                "leaves its undisturbed twin at the first resume. Of curves with many points each is the mean of some steps.",
             ),
         ),
         (
@@ -202,7 +203,7 @@ def _pictures(report: Dict[str, Any], drawn: Collection[str]) -> List[Piece]:
                 "epochs",
                 f"Map of every example id in every epoch: used once, never, or more than once. {tallies}.",
                 "A row for each epoch, the example ids along it. A row without marks has used every example once. −n +m at the "
-                "end of a row: n examples never used in that epoch, m uses too many.",
+                "end of a row: n examples never used in that epoch, m uses too many. A cross: a kill came in that epoch.",
             ),
         ),
         (
@@ -211,7 +212,7 @@ def _pictures(report: Dict[str, Any], drawn: Collection[str]) -> List[Piece]:
                 "timeline",
                 f"Timeline of {names}: starting, training, saving, evaluating, exporting, dead.",
                 "As seen from outside. Starting lasts from the start of the process to the first step it tells of; saving from the "
-                "first file of a checkpoint to its manifest. Runs that go on at the same time share the processor.",
+                "first file of a checkpoint to its manifest. A run is dead from a kill to the next start, some milliseconds here. Runs that go on at the same time share the processor.",
             ),
         ),
     ]
@@ -219,48 +220,59 @@ def _pictures(report: Dict[str, Any], drawn: Collection[str]) -> List[Piece]:
 
 
 def _cost(report: Dict[str, Any]) -> List[Piece]:
-    header = ["run", "steps/s", "a save, s", "saves", "a restore, s", "weights", "optimizer", "iterator", "other", "start, fresh, s",
-              "start, resumed, s", "peak memory", "CPU, s"]  # fmt: skip
-    rows = []
+    if not report["runs"]:
+        return []
+    times, sizes = [], []
     for run in report["runs"]:
         observed, parts = run["observed"], run["checkpoint_bytes"] or {}
         processes = observed["processes"] if observed else []
         starts = [(process["resumed_at"] or 0, process["start_secs"]) for process in processes if process["start_secs"] is not None]
-        rows.append(
+        times.append(
             [
                 run["name"],
                 _number(observed and observed["steps_per_sec"], 0),
-                _spread(run["save_secs"]),
                 _text(len(run["save_secs"]) or None),
+                _spread(run["save_secs"]),
                 _spread(run["restore_secs"]),
-                *(size(parts.get(part)) for part in ("weights", "optimizer", "iterator", "other")),
                 _spread([secs for step, secs in starts if step == 0], 1),
                 _spread([secs for step, secs in starts if step > 0], 1),
-                size(_peak(run)),
                 _number(_sum(process["cpu_secs"] for process in processes), 1),
             ]
         )
-    if not rows:
-        return []
+        sizes.append([run["name"], *(size(parts.get(part)) for part in _PARTS), size(_peak(run))])
     note = (
-        "A save, a restore: seconds as the program itself notes them in TensorBoard, median [least–most]. Bytes: of the newest "
-        "checkpoint. Start: from the start of the process, TensorFlow's import included, to the first step it tells of. Peak memory: "
-        "resident, the largest of the run's processes. "
+        "A save, a restore: as the program itself notes them in TensorBoard; where there are several, median [least–most]. A start: "
+        "from the start of the process, the import of TensorFlow included, to the first step it tells of. CPU: of all processes of "
+        "the run. "
     )
     if report["plan"]:
-        note += f"{count(report['made']['at_once'], 'run')} at a time on {count(report['made']['cores'], 'core')}, so times are not those of a quiet machine."
-    return [Heading("What it cost"), Table(header, rows, note)]
+        made = report["made"]
+        note += f"{count(made['at_once'], 'run')} at a time on {count(made['cores'], 'core')}, so these are not the times of a quiet machine."
+    header = ["run", "steps/s", "saves", "a save, s", "a restore, s", "a fresh start, s", "a resumed start, s", "CPU, s"]
+    of_bytes = "Of the newest checkpoint; other: index, counters, object graph. Peak memory: resident, of the run's largest process."
+    return [
+        Heading("What it cost"),
+        Table(header, times, note),
+        Table(["run", *_PARTS, "peak memory"], sizes, of_bytes),
+    ]
 
 
 def _stored(report: Dict[str, Any]) -> List[Piece]:
-    rows, seen = [], set()
-    for run in report["runs"]:
-        key = run["program"] if report["plan"] else run["name"]
-        if key not in seen:
-            seen.add(key)
-            rows += [[key, kind["where"], str(kind["files"]), size(kind["bytes"]), kind["what"]] for kind in run["stored"]]
+    by_kind: Dict[tuple, List[Dict[str, Any]]] = {}
+    seen = set()
+    for number, run in enumerate(report["runs"]):
+        name = run["program"] if report["plan"] else run["name"]
+        if name not in seen:
+            seen.add(name)
+            for kind in run["stored"]:
+                # The same thing of all programs together; what nobody knows the meaning of, at the end.
+                by_kind.setdefault((not kind["what"], kind["what"], number, name, kind["what"] or kind["where"]), []).append(kind)
+    rows = []
+    for (_, what, _, name, _), kinds in sorted(by_kind.items()):
+        files, together = (sum(kind[of] for kind in kinds) for of in ("files", "bytes"))
+        rows.append([what or NOTHING, name, ", ".join(kind["where"] for kind in kinds), str(files), size(together)])
     note = "At the end of the run; of several runs of a program, the one that was killed. <n> stands for a number."
-    header = ["program" if report["plan"] else "run", "where", "files", "bytes", "what"]
+    header = ["what", "program" if report["plan"] else "run", "where", "files", "bytes"]
     return [Heading("What each stores, and where"), Table(header, rows, note if report["plan"] else "")] if rows else []
 
 
@@ -293,8 +305,8 @@ def _features(report: Dict[str, Any]) -> List[Piece]:
     rows = [[feature, *(shown.get(feature, NOTHING) for shown in columns.values())] for feature in features]
     note = "As far as these runs have shown it. What is promised beyond them, such as what comes of damage, stands in BUILD_NOTES.md."
     pieces: List[Piece] = [Heading("What each can do"), Table(["", *columns], rows, note)]
-    titles = [[program["name"], program["title"], program["description"]] for program in report["programs"]]
-    return [*pieces, Table(["program", "built on", "how it saves and resumes"], titles)] if titles else pieces
+    titles = [[program[name] for name in ("name", "title", "description", "needs")] for program in report["programs"]]
+    return [*pieces, Table(["program", "built on", "how it saves and resumes", "needs"], titles)] if titles else pieces
 
 
 def _code(report: Dict[str, Any]) -> List[Piece]:

@@ -2,51 +2,46 @@
 
 from typing import Any, Dict, List, Optional, Tuple
 
+from compare.pairs import KILLED, PROGRAMS
 from compare.runs import FINISHED
 from midepoch.console import count
 
+Verdict = Tuple[bool, str]
 
-def judge(report: Dict[str, Any], least_accuracy: Optional[float]) -> List[Tuple[bool, str]]:
+
+def judge(report: Dict[str, Any], least_accuracy: Optional[float]) -> List[Verdict]:
     """Judges the runs of the two programs; peers are shown and not judged, but for a crash.
 
     Args:
       report: what report.json holds.
-      least_accuracy: what each finished run is to have reached at its best; None for any.
+      least_accuracy: what each run is to have reached at its best; None for any.
 
     Returns:
       (whether it is as it should be, a line) for each thing.
     """
-    plan, verdicts = report["plan"], []
-    for failure in report["failures"]:
-        verdicts.append((False, f"{failure['name']}: {failure['why']}"))
+    verdicts: List[Verdict] = [(False, f"{failure['name']}: {failure['why']}") for failure in report["failures"]]
     runs = [run for run in report["runs"] if not run["is_peer"]]
-    for run in (run for run in runs if run["killed"]):
-        verdicts += _judge_kills(run, plan)
-    for run in runs:
-        verdicts += _judge_examples(run)
-    for pair in report["pairs"]:
-        if pair["is_peer"]:
-            continue
-        names = f"{pair['a']} and {pair['b']}"
-        if not pair["weights"]:
-            verdicts.append((False, f"weights: {names} have no checkpoint of the same step"))
-            continue
-        good = pair["weights"]["equal"]
-        at = "final weights" if good else f"weights at step {pair['weights']['first_step']}"
-        verdicts.append((good, f"{at}, {names}: {'bit-identical' if good else pair['weights']['text']}"))
-        others = [name for name in ("examples", "losses", "metrics") if pair[name] and not pair[name]["equal"]]
-        if good and others:
-            verdicts.append((False, f"{names}: weights are equal, but not the {', '.join(others)}"))
-    if least_accuracy is not None:
-        verdicts += [_judge_accuracy(run, least_accuracy) for run in runs if run["state"] == FINISHED]
-    return verdicts
+    for program in dict.fromkeys(run["program"] for run in runs):
+        own = {run["killed"]: run for run in runs if run["program"] == program}
+        if True in own:
+            verdicts += _kills(own[True], report["plan"])
+        verdicts += _examples(program, own)
+        verdicts += [
+            _pair(f"{program}, killed and undisturbed", pair)
+            for pair in report["pairs"]
+            if pair["kind"] == KILLED and pair["a"] == own.get(True, {}).get("name")
+        ]
+        if least_accuracy is not None:
+            verdicts.append(_accuracy(program, own, least_accuracy))
+    both = " and ".join(dict.fromkeys(run["program"] for run in runs))
+    return verdicts + [_pair(both, pair) for pair in report["pairs"] if pair["kind"] == PROGRAMS]
 
 
-def _judge_kills(run: Dict[str, Any], plan: Dict[str, Any]) -> List[Tuple[bool, str]]:
+def _kills(run: Dict[str, Any], plan: Dict[str, Any]) -> List[Verdict]:
     """Judges the deaths of one run."""
-    verdicts, kills = [], run["observed"]["kills"]
+    verdicts, kills, program = [], run["observed"]["kills"], run["program"]
     for kill in kills:
-        where = f"{run['program']}: killed after step {kill['step']}{place(kill['step'], plan['epoch_steps'])}"
+        where = f"{program}: killed after step {kill['step']}{place(kill['step'], plan['epoch_steps'])}"
         if kill["resumed_at"] is None:
             verdicts.append((False, f"{where}, did not resume"))
         else:
@@ -54,11 +49,10 @@ def _judge_kills(run: Dict[str, Any], plan: Dict[str, Any]) -> List[Tuple[bool, 
             verdicts.append((True, f"{where}, resumed at step {kill['resumed_at']}, {again} done again"))
     if plan["kills"] and run["state"] == FINISHED:
         if len(kills) < plan["kills"]:
-            verdicts.append((False, f"{run['program']}: killed {count(len(kills), 'time')} instead of {plan['kills']}"))
+            verdicts.append((False, f"{program}: killed {count(len(kills), 'time')} instead of {plan['kills']}"))
         if not any(kill["steps_done_again"] for kill in kills):
-            verdicts.append(
-                (False, f"{run['program']}: it was never killed beyond its last checkpoint, so this shows nothing; try again")
-            )
+            line = f"{program}: it was never killed beyond its last checkpoint, so this shows nothing; give another --kill_seed"
+            verdicts.append((False, line))
     return verdicts
 
 
@@ -70,17 +64,33 @@ def place(step: int, epoch_steps: Optional[int]) -> str:
     return f" (epoch {epoch + 1}, {done} of {epoch_steps} batches done)"
 
 
-def _judge_examples(run: Dict[str, Any]) -> List[Tuple[bool, str]]:
-    examples = run["examples"]
-    if not examples:
+def _examples(program: str, own: Dict[bool, Dict[str, Any]]) -> List[Verdict]:
+    """Judges the examples lost and repeated by the runs of one program, where they were recorded."""
+    tallies = {killed: run["examples"] for killed, run in own.items() if run["examples"]}
+    if not tallies:
         return []
-    text = f"{run['name']}: examples lost / repeated: {examples['lost']} / {examples['repeated']}"
-    return [(examples["lost"] == examples["repeated"] == 0, text)]
+    shown = {killed: f"{examples['lost']} / {examples['repeated']}" for killed, examples in tallies.items()}
+    text = shown.get(True, "") + (f" (undisturbed {shown[False]})" if False in shown else "")
+    good = all(examples["lost"] == examples["repeated"] == 0 for examples in tallies.values())
+    return [(good, f"{program}: examples lost / repeated: {text.strip()}")]
 
 
-def _judge_accuracy(run: Dict[str, Any], least: float) -> Tuple[bool, str]:
-    accuracy = (run["best"] or {}).get("accuracy")
-    if accuracy is None:
-        return False, f"{run['name']}: no accuracy, at least {least} is wanted"
-    wanted = "" if accuracy >= least else f", at least {least} is wanted"
-    return accuracy >= least, f"{run['name']}: best accuracy {accuracy:.4f}{wanted}"
+def _pair(what: str, pair: Dict[str, Any]) -> Verdict:
+    """Judges two runs that should be equal in everything; `what` says which."""
+    weights = pair["weights"]
+    if not weights:
+        return False, f"{what}: they have no checkpoint of the same step"
+    others = [name for name in ("examples", "losses", "metrics") if pair[name] and not pair[name]["equal"]]
+    if not weights["equal"]:
+        return False, f"{what}: weights differ at step {weights['first_step']}: {weights['text']}"
+    if others:
+        return False, f"{what}: the weights are bit-identical, but not the {', '.join(others)}"
+    return True, f"{what}: final weights bit-identical"
+
+
+def _accuracy(program: str, own: Dict[bool, Dict[str, Any]], least: float) -> Verdict:
+    values = {killed: (run["best"] or {}).get("accuracy") for killed, run in own.items()}
+    shown = {killed: "none" if value is None else f"{value:.4f}" for killed, value in values.items()}
+    text = f"{program}: best accuracy {shown.get(True, '')}" + (f" (undisturbed {shown[False]})" if False in shown else "")
+    good = all(value is not None and value >= least for value in values.values())
+    return good, text if good else f"{text}, at least {least} is wanted"
