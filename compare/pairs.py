@@ -14,14 +14,21 @@
 
 from typing import Any, Dict, List, Optional, Sequence
 
+import numpy as np
+
 from compare import weights
 from compare.analysis import Run
+from midepoch.errors import UserError, one_line
 
 KILLED, PROGRAMS, GIVEN = "killed", "programs", "given"
 
 
 def compare(a: Run, b: Run, kind: str) -> Dict[str, Any]:
-    """Compares two runs as far as both go."""
+    """Compares two runs as far as both go.
+
+    Raises:
+      UserError: a checkpoint cannot be read, though it matches its manifest.
+    """
     return {
         "a": a.facts["name"],
         "b": b.facts["name"],
@@ -59,7 +66,7 @@ def _weights(a: Dict[int, str], b: Dict[int, str]) -> Optional[Dict[str, Any]]:
     if not steps:
         return None
     for step in steps:
-        found = list(weights.differences(*(weights.read_variables(run[step], with_slots=True) for run in (a, b))))
+        found = list(weights.differences(*(_variables(run[step]) for run in (a, b))))
         if found:
             return {
                 "steps": steps,
@@ -71,6 +78,13 @@ def _weights(a: Dict[int, str], b: Dict[int, str]) -> Optional[Dict[str, Any]]:
                 "largest": max((d.largest for d in found if d.largest is not None), default=None),
             }
     return {"steps": steps, "equal": True}
+
+
+def _variables(prefix: str) -> Dict[str, np.ndarray]:
+    try:
+        return weights.read_variables(prefix, with_slots=True)
+    except Exception as error:  # TensorFlow has many for damaged files
+        raise UserError(f"{prefix} cannot be read: {one_line(error)}; remove it, or give another directory") from error
 
 
 def _examples(a: Run, b: Run) -> Optional[Dict[str, Any]]:

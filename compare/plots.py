@@ -94,6 +94,8 @@ def _for_page(svg: str, name: str) -> str:
     """Returns an SVG to be put into a page: with ids of its own, as wide as there is room, text in the page's colour."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]*)', svg))
+    svg = re.sub(r' id="([^"]*)"', lambda match: match.group() if match.group(1) in used else "", svg)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", svg, count=1)
     return svg.replace(_TEXT_COLOUR, "currentColor")

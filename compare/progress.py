@@ -66,8 +66,7 @@ class Display:
                 bar_format="{desc} {percentage:3.0f}% |{bar:30}| step {n_fmt}/{total_fmt} {elapsed}",
             )  # fmt: skip
         bar = self._bar_of[spec.name]
-        bar.n = min(self._steps.get(spec.name, 0), total)
-        bar.refresh()
+        bar.update(min(self._steps.get(spec.name, 0), total) - bar.n)  # a few times a second, however often this is called
 
     def _say(self, spec: RunSpec, text: str) -> None:
         line = f"{spec.name.ljust(self._width)} | {text}"

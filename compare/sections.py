@@ -298,7 +298,7 @@ def _features(report: Dict[str, Any]) -> List[Piece]:
         if pair["kind"] == "killed":
             program = next(run["program"] for run in report["runs"] if run["name"] == pair["a"])
             equal = [pair[name]["equal"] for name in ("weights", "losses", "metrics") if pair[name]]
-            columns[program]["killed and undisturbed end alike, bit for bit"] = "yes" if equal and all(equal) else "no"
+            columns.setdefault(program, {})["killed and undisturbed end alike, bit for bit"] = "yes" if equal and all(equal) else "no"
     features = list(dict.fromkeys(feature for shown in columns.values() for feature in shown))
     if not features:
         return []
