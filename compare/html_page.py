@@ -2,7 +2,7 @@
 
 import html
 import re
-from typing import Dict
+from typing import Dict, Sequence
 
 from compare import document
 from compare.document import Document, Piece
@@ -23,9 +23,9 @@ p { max-width: 50rem; margin: 0.6rem 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.3rem 0.7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 th { background: var(--band); vertical-align: bottom; }
-td:first-child { white-space: nowrap; }
+td { white-space: nowrap; }
 .number { text-align: right; }
-td.number { white-space: nowrap; }
+td.long { white-space: normal; min-width: 14rem; }
 .note, figcaption { color: var(--soft); font-size: 0.875rem; max-width: 50rem; }
 ul.verdicts { list-style: none; padding: 0; margin: 0.8rem 0; }
 ul.verdicts li { padding: 0.15rem 0 0.15rem 4rem; text-indent: -4rem; overflow-wrap: anywhere; }
@@ -76,9 +76,9 @@ def _render(piece: Piece, svgs: Dict[str, str]) -> str:
 
 
 def _table(table: document.Table) -> str:
-    numeric = [all(_NUMERIC.match(text) for text in column) for column in zip(*table.rows)]
-    header = "".join(f"<th scope=\"col\"{_kind(n)}>{html.escape(title)}</th>" for title, n in zip(table.header, numeric))
-    rows = ("<tr>" + "".join(f"<td{_kind(n)}>{html.escape(text)}</td>" for text, n in zip(row, numeric)) + "</tr>" for row in table.rows)
+    kinds = [_kind(column) for column in zip(*table.rows)] or [""] * len(table.header)
+    header = "".join(f'<th scope="col"{kind}>{html.escape(title)}</th>' for title, kind in zip(table.header, kinds))
+    rows = ("<tr>" + "".join(f"<td{kind}>{html.escape(text)}</td>" for text, kind in zip(row, kinds)) + "</tr>" for row in table.rows)
     note = f'\n<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0">\n<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n'
@@ -89,7 +89,12 @@ def _table(table: document.Table) -> str:
 
 # A number, with a unit or a spread, or the dash for none.
 _NUMERIC = re.compile(r"(–|[-\d.]+( \w?B)?( \[[-\d.]+–[-\d.]+\])?)$")
+# Longer texts may be broken into lines.
+_LONG = 32
 
 
-def _kind(numeric: bool) -> str:
-    return ' class="number"' if numeric else ""
+def _kind(column: Sequence[str]) -> str:
+    """Returns the attribute that says how the cells of a column are set."""
+    if all(_NUMERIC.match(text) for text in column):
+        return ' class="number"'
+    return ' class="long"' if max(map(len, column)) > _LONG else ""

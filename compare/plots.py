@@ -38,7 +38,7 @@ _PHASE_STYLES = {
     phases.EVALUATING: (SKY, "\\\\\\"),
     phases.EXPORTING: (PURPLE, "xxx"),
     phases.ENDING: ("#6F6F6F", "..."),
-    phases.DEAD: ("#000000", ""),
+    phases.DEAD: (_TEXT_COLOUR, ""),
 }
 
 # The map: at most so many columns; more examples share one. What a share of a column is shown with at least.

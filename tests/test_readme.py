@@ -10,7 +10,9 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import flags
 
+from compare import __main__ as compare
 from midepoch import convert_mnist, records
 from midepoch.config import REGIMES, TrainConfig
 from midepoch.tasks.mnist import Mnist
@@ -146,7 +148,18 @@ def test_every_flag_named_exists():
     names = set(re.findall(r"--([a-z]\w+_\w*[a-z]|task|seed|shuffle|regime|optimizer)\b(?!_?\*)", readme()))
 
     converter = {action.dest for action in convert_mnist.make_parser()._actions}
-    assert names - {field.name for field in dataclasses.fields(TrainConfig)} - converter == set()
+    comparison = flags.FlagValues()
+    compare.define_flags(comparison)  # the training flags are among them
+    switched_off = {f"no{name}" for name in comparison if isinstance(comparison[name].value, bool)}
+    assert names - set(comparison) - switched_off - converter == set()
+
+
+def test_every_flag_of_a_comparison_is_in_its_table():
+    values = flags.FlagValues()
+    compare.define_flags(values)
+    own = set(values) - {field.name for field in dataclasses.fields(TrainConfig)} - {"help"}
+    section = readme().split("## Comparing runs")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `--(\w+)` \|", section, re.MULTILINE)) == own
 
 
 def test_defaults_filled_in_later_are_those_of_the_table():
@@ -169,7 +182,7 @@ def test_regimes_are_those_of_the_table():
 
 
 def test_every_file_of_the_change_map_exists():
-    paths = re.findall(r"`((?:midepoch|estimator|lowlevel|tests)/[\w/]+\.py)`", readme())
+    paths = re.findall(r"`((?:midepoch|estimator|lowlevel|compare|tests)/[\w/]+\.py)`", readme())
 
     assert paths
     for path in paths:
