@@ -6,6 +6,7 @@ come in front of it (`body/conv1/kernel`), in eager Keras 2 they do not (`conv1/
 its name: the last two parts, or as many as tell it from the others.
 """
 
+import re
 from typing import Dict, Iterable, Iterator, NamedTuple, Optional
 
 import numpy as np
@@ -13,6 +14,9 @@ import tensorflow as tf
 
 from midepoch import checkpoint_parts
 from midepoch.checkpoint_parts import OPTIMIZER, WEIGHTS
+
+# Keras 3 numbers the optimizers of a process: after a first run, the slots of a second one in the same notebook are `adam_1`'s.
+_COUNTED_OPTIMIZER = re.compile(r"^(adam|sgd)_\d+/")
 
 
 def read_variables(prefix: str, with_slots: bool = False) -> Dict[str, np.ndarray]:
@@ -31,7 +35,7 @@ def read_variables(prefix: str, with_slots: bool = False) -> Dict[str, np.ndarra
     for key, entry in checkpoint_parts.entries(reader).items():
         is_slot = entry.part == OPTIMIZER and shapes[key]  # its scalars are hyperparameters and its own step
         if entry.part == WEIGHTS or (with_slots and is_slot):
-            names[key] = entry.name
+            names[key] = _COUNTED_OPTIMIZER.sub(r"\1/", entry.name)
     shown = _tails(names.values())
     return {shown[name]: reader.get_tensor(key) for key, name in sorted(names.items())}
 

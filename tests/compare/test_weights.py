@@ -12,7 +12,7 @@ BIAS = np.array([1.0, -0.0, np.nan], np.float32)
 
 
 def object_based(directory, optimizer="momentum"):
-    model = tf.keras.Sequential([tf.keras.Sequential([tf.keras.layers.Dense(3, name="dense")], name="body")])
+    model = tf.keras.Sequential([tf.keras.Sequential([tf.keras.layers.Dense(3, name="dense")], name="body")], name="model")
     model.build([None, 2])
     optimizer = make_optimizer(optimizer, 0.1)
     optimizer.apply_gradients([(tf.zeros_like(v), v) for v in model.trainable_variables])  # makes the slots
@@ -69,6 +69,11 @@ def test_slots_on_request(tmp_path):
 
 def test_optimizer_without_slots(tmp_path):
     assert sorted(read_variables(object_based(str(tmp_path), "sgd"), with_slots=True)) == ["dense/bias", "dense/kernel"]
+
+
+def test_second_optimizer_of_a_process_has_the_same_names(tmp_path):
+    names = [set(read_variables(object_based(str(tmp_path)), with_slots=True)) for _ in range(2)]
+    assert names[0] == names[1] and len(names[0]) == 4
 
 
 def test_layers_of_one_name_are_kept_apart(tmp_path):
