@@ -14,6 +14,7 @@
         `examples`: how many different ones it has used, `never`: ids it should have used and has not, `again`: id → times, where
         more than once
     `save_secs`, `restore_secs`: of each save and each restore that was noted
+    `steps_per_sec`: by the program's own words: the median of what TensorBoard has; None for a peer
     `checkpoint_bytes`: of the newest checkpoint: weights, optimizer, iterator, other, total; or None
     `stored`: as `storage.stored`
     `features`: what the run has shown, as `_features`
@@ -21,6 +22,7 @@
 """
 
 import os
+import statistics
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from compare import event_files, ledgers, phases, storage
@@ -67,6 +69,7 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
         problems = found["problems"][0] if found["problems"] else "none has been saved yet"
         raise UserError(f"{directory} holds no checkpoint that is whole ({problems}); train on, or give another directory")
     scalars = event_files.read_scalars(directory)
+    speeds = scalars.written.get("examples_per_sec", [])
     whole = [c for c in found["checkpoints"] if c["problem"] is None]
     newest = next(c for c in whole if c["step"] == found["step"])
     config = found["config"] or {}
@@ -103,6 +106,7 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
         "examples": examples,
         "save_secs": scalars.written.get("save_secs", []),
         "restore_secs": scalars.written.get("restore_secs", []),
+        "steps_per_sec": statistics.median(speeds) / batch_size if speeds else None,
         "checkpoint_bytes": newest["bytes"],
         "stored": storage.stored(directory),
         "observed": None,
@@ -154,6 +158,7 @@ def look_at_peer(directory: str, name: str, program: str, num_examples: int, bat
         "examples": examples,
         "save_secs": [],
         "restore_secs": [],
+        "steps_per_sec": None,
         "checkpoint_bytes": None,
         "stored": storage.stored(directory),
         "features": {},

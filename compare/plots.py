@@ -18,6 +18,7 @@ from compare import phases
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8A8A8A"
 _LINE_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY)
+# A line of dashes lets the one beneath it be seen.
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 
 # Stands for the colour of the page's own text, which is dark on a light page and light on a dark one.
@@ -126,30 +127,37 @@ def _loss(runs: Sequence[Dict[str, Any]]) -> Optional[Figure]:
 
 def _draw_losses(axes: Any, runs: Sequence[Dict[str, Any]]) -> None:
     """Draws the losses of some runs; those drawn later lie, thinner, on those before, so that equal ones are all seen."""
-    programs = list(dict.fromkeys((run["program"], None if run["killed"] is not None else run["name"]) for run in runs))
-    handles: List[Any] = []
     ordered = sorted(runs, key=lambda run: bool(run["killed"]))
+    colours = list(dict.fromkeys(_colour_key(run) for run in runs))
+    handles: Dict[str, Any] = {}  # one for each entry of the legend
     for number, run in enumerate(ordered):
-        program = programs.index((run["program"], None if run["killed"] is not None else run["name"]))
-        colour = _LINE_COLOURS[program % len(_LINE_COLOURS)]
-        dashes = _DASHES[program // len(_LINE_COLOURS) % len(_DASHES)]
-        if number and not run["is_peer"] and run["killed"] is not False:
-            dashes = _DASHES[program % len(_DASHES)]  # where it lies on another one, both are seen
-        undisturbed = run["killed"] is False
-        width = 1.4 if run["killed"] else max(1.4, 7.5 - 2.5 * number)
-        look = dict(color=colour, linewidth=width, linestyle=dashes, alpha=0.4 if undisturbed else 1.0)
-        if run["is_peer"]:
-            look.update(linewidth=1.1, alpha=0.3 if undisturbed else 0.9)
+        look = _look(run, colours.index(_colour_key(run)), number)
         points = _thinned(np.array(run["losses"], float))
-        few = len(points) <= 60
-        shown = "o" if run["killed"] and few else None
-        [line] = axes.plot(points[:, 0], points[:, 1], label=run["name"], marker=shown, markersize=2.5, **look)
-        handles.append(line)
-        for handle in _mark_deaths(axes, run, points, colour):
-            if all(handle.get_label() != other.get_label() for other in handles):
-                handles.append(handle)
-    marks_last = sorted(handles, key=lambda handle: handle.get_label() in _MARK_LABELS)
+        [line] = axes.plot(points[:, 0], points[:, 1], label=run["name"], markersize=2.5, **look)
+        if run["is_peer"] and run["killed"] is False:  # they are many
+            line = Line2D([], [], color=GREY, linewidth=1.1, alpha=0.5, label=_PALE_LABEL)
+        for handle in (line, *_mark_deaths(axes, run, points, look["color"])):
+            handles.setdefault(handle.get_label(), handle)
+    marks_last = sorted(handles.values(), key=lambda handle: handle.get_label() in _MARK_LABELS)
     axes.legend(handles=marks_last, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
+
+
+def _colour_key(run: Dict[str, Any]) -> tuple:
+    """Returns what has a colour of its own: a program, or a directory that was given."""
+    return (run["program"], None if run["killed"] is not None else run["name"])
+
+
+def _look(run: Dict[str, Any], colour: int, number: int) -> Dict[str, Any]:
+    """Returns how a curve is drawn: the `colour`-th colour, in a panel of which it is the `number`-th curve."""
+    beneath = run["killed"] is False or (run["killed"] is None and number == 0)
+    look = dict(color=_LINE_COLOURS[colour % len(_LINE_COLOURS)])
+    if run["is_peer"]:
+        dashes = _DASHES[colour // len(_LINE_COLOURS) % len(_DASHES)]
+        return dict(look, linewidth=1.1, alpha=0.3 if beneath else 0.9, linestyle=dashes)
+    if beneath:
+        return dict(look, linewidth=max(1.4, 7.5 - 2.5 * number), alpha=0.4)
+    # Where it lies on another one, both are seen.
+    return dict(look, linewidth=1.4, linestyle=_DASHES[colour % len(_DASHES)], marker="o")
 
 
 def _thinned(points: np.ndarray) -> np.ndarray:
@@ -160,7 +168,8 @@ def _thinned(points: np.ndarray) -> np.ndarray:
 
 
 _KILLED_LABEL, _RESUMED_LABEL, _LOST_LABEL = "killed", "resumed", "done, and lost by the kill"
-_MARK_LABELS = (_KILLED_LABEL, _RESUMED_LABEL, _LOST_LABEL)
+_PALE_LABEL = "the same, undisturbed: pale"
+_MARK_LABELS = (_PALE_LABEL, _KILLED_LABEL, _RESUMED_LABEL, _LOST_LABEL)
 
 
 def _mark_deaths(axes: Any, run: Dict[str, Any], points: np.ndarray, colour: str) -> List[Line2D]:

@@ -15,7 +15,7 @@ def new_directory(kind: str, given: Optional[str]) -> str:
     """Returns the directory for a comparison's runs: that of --out_dir, or a new one in runs/; exits if it is in use.
 
     Args:
-      kind: of the comparison, such as "demo".
+      kind: of the comparison, such as "soak".
       given: the flag's value, or None.
     """
     out_dir = given or time.strftime(f"runs/{kind}-%Y%m%d-%H%M%S")

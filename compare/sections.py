@@ -79,7 +79,7 @@ def runs_table(report: Dict[str, Any]) -> Table:
                 _text(examples and examples["lost"]),
                 _text(examples and examples["repeated"]),
                 _number((run["best"] or run["last"] or {}).get("accuracy"), 4),
-                _number(observed and observed["steps_per_sec"], 0),
+                _number((observed or run)["steps_per_sec"], 0),
                 size(_peak(run)),
                 _number(observed and observed["secs"], 1),
             ]
@@ -92,7 +92,8 @@ def _runs(report: Dict[str, Any]) -> List[Piece]:
     note = (
         "Lost: examples that an epoch should have used and has not. Repeated: every use of an example in an epoch but the first. Both "
         "are counted from the ledger examples.jsonl, in which the last line of a step counts, up to the newest checkpoint. Accuracy: "
-        "of the best evaluation; of a peer, the one it reports. Steps/s: while training, without starting, saving, evaluating. "
+        "of the best evaluation; of a peer, the one it reports. Steps/s: while training, without starting, saving, evaluating; of a "
+        "directory that was given, the median of what TensorBoard has. "
         "Seconds: from the first start to the last exit, all starts included."
     )
     pieces: List[Piece] = [Heading("Runs"), runs_table(report)._replace(note=note)]
@@ -230,7 +231,7 @@ def _cost(report: Dict[str, Any]) -> List[Piece]:
         times.append(
             [
                 run["name"],
-                _number(observed and observed["steps_per_sec"], 0),
+                _number((observed or run)["steps_per_sec"], 0),
                 _text(len(run["save_secs"]) or None),
                 _spread(run["save_secs"]),
                 _spread(run["restore_secs"]),

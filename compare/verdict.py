@@ -49,7 +49,8 @@ def _kills(run: Dict[str, Any], plan: Dict[str, Any]) -> List[Verdict]:
             verdicts.append((True, f"{where}, resumed at step {kill['resumed_at']}, {again} done again"))
     if plan["kills"] and run["state"] == FINISHED:
         if len(kills) < plan["kills"]:
-            verdicts.append((False, f"{program}: killed {count(len(kills), 'time')} instead of {plan['kills']}"))
+            why = "; it told of no step in time: lower --log_every_steps" if plan["kill_steps"] is None else ""
+            verdicts.append((False, f"{program}: killed {count(len(kills), 'time')} instead of {plan['kills']}{why}"))
         if not any(kill["steps_done_again"] for kill in kills):
             line = f"{program}: it was never killed beyond its last checkpoint, so this shows nothing; give another --kill_seed"
             verdicts.append((False, line))

@@ -55,6 +55,7 @@ def test_what_a_finished_run_tells(trained):
     assert [step for step, _ in facts["losses"]] == list(range(1, LAST_STEP + 1))
     assert facts["best"]["global_step"] in (5, 10, 15) and facts["last"]["global_step"] == 15
     assert len(facts["save_secs"]) == 8 and facts["restore_secs"] == []  # 0, 3, 5, 6, 9, 10, 12, 15
+    assert facts["steps_per_sec"] > 0
     parts = facts["checkpoint_bytes"]
     assert parts["weights"] > 0 and parts["iterator"] > 0 and sum(parts[n] for n in parts if n != "total") == parts["total"]
     assert facts["features"]["iterator state in the checkpoint of the weights"] and not facts["features"]["SavedModel exported"]

@@ -42,7 +42,7 @@ def a_run(name="lowlevel, killed", program="lowlevel", killed=True, **changes):
         "epoch": 4.0, "examples_seen": 160, "history": None, "best": {"accuracy": 0.8765}, "last": {"accuracy": 0.8},
         "losses": [[5, 2.0], [10, 1.5], [15, 1.0], [20, 0.5]], "resumes": [11],
         "examples": {"lost": 0, "repeated": 0, "lines_done_again": 4, "epochs": [epoch(n) for n in (1, 2, 3, 4)]},
-        "save_secs": [0.25, 0.5, 1.0], "restore_secs": [0.125],
+        "save_secs": [0.25, 0.5, 1.0], "restore_secs": [0.125], "steps_per_sec": 300.0,
         "checkpoint_bytes": {"weights": 1000, "optimizer": 2000, "iterator": 3100, "other": 400, "total": 6500},
         "stored": [{"where": "checkpoint", "files": 1, "bytes": 77, "what": "TensorFlow's list"}, {"where": "odd", "files": 2, "bytes": 9, "what": ""}],
         "features": {"best weights kept": True}, "observed": observed,
@@ -125,13 +125,18 @@ def test_report_of_runs_of_which_nothing_is_known():
     """A run that was not recorded, nor observed; and none at all."""
     bare = a_run(
         examples=None, observed=None, best=None, last=None, losses=[], save_secs=[], restore_secs=[], checkpoint_bytes=None, killed=None,
-        history={"starts": 3, "kills": 2, "steps_done_again": 31},
+        history={"starts": 3, "kills": 2, "steps_done_again": 31}, steps_per_sec=None,
     )  # fmt: skip
     text = text_of(a_report(runs=[bare, {**bare, "name": "b"}], plan=None, programs=[], verdict=[]))
     assert "| lowlevel, killed | finished | 20 | 2 | 31 | – | – | – | – | – | – |" in text
     assert "Loss against step" in text and "What each run did when" not in text
     nothing = a_report(runs=[a_run()], pairs=[])
     assert text_of({**nothing, "runs": []}).startswith("# midepoch: peers compared")
+
+
+def test_speed_of_a_directory_is_its_own_word_for_it():
+    given = a_run(observed=None, killed=None, steps_per_sec=250.4)
+    assert "| 0.8765 | 250 | – | – |" in text_of(a_report(runs=[given, given], plan=None, programs=[]))
 
 
 def test_unfinished_run_is_called_so():
@@ -234,6 +239,15 @@ def test_figures_have_axes_units_and_legends():
     assert "loss" in loss.axes[0].get_ylabel() and "seconds" in timeline.axes[0].get_xlabel()
     labels = [text.get_text() for text in loss.axes[0].get_legend().get_texts()]
     assert labels == ["lowlevel, undisturbed", "lowlevel, killed", "killed", "resumed", "done, and lost by the kill"]
+
+
+def test_peers_have_an_axis_of_their_own_and_a_short_legend():
+    peers = [a_run(f"{name}, {kind}", name, kind == "killed", is_peer=True) for kind in ("killed", "undisturbed") for name in ("skip", "replay")]
+    programs, others = plots._loss([a_run(), *peers]).axes
+    labels = [text.get_text() for text in others.get_legend().get_texts()]
+    assert labels == ["skip, killed", "replay, killed", "the same, undisturbed: pale", "killed", "resumed", "done, and lost by the kill"]
+    assert len([line for line in others.get_lines() if len(line.get_xdata()) == 4]) == 4
+    assert programs.get_title(loc="left") == "the programs" and others.get_title(loc="left") == "the peers"
 
 
 def test_losses_lie_where_they_should_and_deaths_are_marked():

@@ -29,7 +29,7 @@ def pair(a, b, kind="killed", **changes):
 def report(killed=None, undisturbed=None, pair_changes=None, **changes):
     runs = [run("lowlevel", True, **(killed or {})), run("lowlevel", False, **(undisturbed or {}))]
     return {
-        "plan": {"kills": 1, "epoch_steps": 24},
+        "plan": {"kills": 1, "kill_steps": [180], "epoch_steps": 24},
         "failures": [],
         "runs": runs,
         "pairs": [pair(runs[0]["name"], runs[1]["name"], **(pair_changes or {}))],
@@ -50,6 +50,10 @@ def test_a_run_that_resumed_as_it_should():
     "changes, said",
     [
         ({"killed": {"observed": {"kills": []}}}, "killed 0 times instead of 1"),
+        (
+            {"killed": {"observed": {"kills": []}}, "plan": {"kills": 1, "kill_steps": None, "epoch_steps": None}},
+            "killed 0 times instead of 1; it told of no step in time: lower --log_every_steps",
+        ),
         ({"killed": {"observed": {"kills": [kill(resumed_at=None, steps_done_again=None)]}}}, "did not resume"),
         ({"killed": {"observed": {"kills": [kill(resumed_at=180, steps_done_again=0)]}}}, "never killed beyond its last"),
         ({"killed": {"examples": {"lost": 1, "repeated": 0}}}, "1 / 0 (undisturbed 0 / 0)"),
@@ -78,7 +82,7 @@ def test_two_programs_that_differ():
     names = ("lowlevel, undisturbed", "estimator, undisturbed")
     both = [run("lowlevel", False), run("estimator", False)]
     differing = {"equal": False, "first_step": 50, "text": "fc/bias: 1 of 3 values differ"}
-    plan = {"kills": 0, "epoch_steps": 24}
+    plan = {"kills": 0, "kill_steps": [], "epoch_steps": 24}
     for weights, expected in (({"equal": True}, True), (differing, False)):
         found = judge(report(runs=both, plan=plan, pairs=[pair(*names, kind="programs", weights=weights)]), None)
         assert found[-1][0] is expected and found[-1][1].startswith("lowlevel and estimator: ")
