@@ -6,7 +6,16 @@ setup(
     name="midepoch",
     version="0.1.0",
     description="Fault-tolerant TensorFlow training that resumes in mid-epoch, bit for bit",
-    packages=["midepoch", "midepoch.tasks", "estimator", "lowlevel", "compare", "compare.bench", "compare.peers"],
+    packages=[
+        "midepoch",
+        "midepoch.tasks",
+        "estimator",
+        "lowlevel",
+        "compare",
+        "compare.bench",
+        "compare.figures",
+        "compare.peers",
+    ],
     package_data={"midepoch.tasks": ["digits_data/*"]},
     python_requires=">=3.9",
     install_requires=[

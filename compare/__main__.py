@@ -21,8 +21,8 @@ from absl import flags
 
 from compare import processes, programs, runs
 from compare.children import Children
-from compare.progress import Display
 from compare.programs import Program
+from compare.progress import Display
 from midepoch import cli
 from midepoch import config as config_lib
 from midepoch.config import TrainConfig
@@ -57,7 +57,9 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_bool("peers", False, "Also the usual ways of saving and resuming, under the same kills.", **own)
     flags.DEFINE_list("programs", None, "Only these programs or peers, by name. Unset: all.", **own)
     flags.DEFINE_integer("at_once", None, "Runs at a time. Unset: as many as there are cores.", lower_bound=1, **own)
-    flags.DEFINE_float("least_accuracy", None, "Exit code 1 if a run ends with a lower best accuracy. Unset: any will do.", **own)
+    flags.DEFINE_float(
+        "least_accuracy", None, "Exit code 1 if a run ends with a lower best accuracy. Unset: any will do.", **own
+    )
 
 
 def choose_programs(names: Optional[Sequence[str]], with_peers: bool) -> List[Program]:
@@ -100,7 +102,9 @@ def make_config(given: Dict[str, Any], has_peers: bool) -> TrainConfig:
         if missing or not config.num_epochs or not config.save_checkpoints_steps:
             name = (missing or ["train_steps"])[0]
             allowed = ", ".join(f"--{flag}" for flag in programs.PEER_FLAGS)
-            raise UserError(f"--{name} is set, but peers train the digits and have only {allowed}; leave it, or the peers, out")
+            raise UserError(
+                f"--{name} is set, but peers train the digits and have only {allowed}; leave it, or the peers, out"
+            )
     return config.resolved()
 
 
@@ -163,14 +167,15 @@ def compare_runs(values: flags.FlagValues, given: Dict[str, Any], out_dir: str) 
 def compare_directories(directories: Sequence[str], out_dir: str) -> bool:
     """Makes the report of two model_dirs; returns True."""
     cli.quiet_tensorflow()
-    from compare import report, sections
+    from compare import report
+    from compare.section_outcomes import COMPARED, said_of
 
     found = report.of_directories(directories)
     path = report.write(found, out_dir)
     _say_table(report.terminal_table(found))
     [pair] = found["pairs"]
-    for what in sections.COMPARED:
-        say(f"{what}: {sections.said_of(pair, what)}")
+    for what in COMPARED:
+        say(f"{what}: {said_of(pair, what)}")
     say(f"report: {path}")
     return True
 
@@ -193,7 +198,9 @@ def run(argv: List[str]) -> int:
             raise UserError("the report needs matplotlib, which is not installed; pip install -e .[report]")
         given = config_lib.given_flags(values)
         if directories:
-            check_directories(directories, [name for name in values if name not in ("out_dir", "help") and values[name].present])
+            check_directories(
+                directories, [name for name in values if name not in ("out_dir", "help") and values[name].present]
+            )
         out_dir = processes.new_directory("compare", values["out_dir"].value)
         with ending_by_signal():
             good = compare_directories(directories, out_dir) if directories else compare_runs(values, given, out_dir)
@@ -212,7 +219,9 @@ def check_directories(directories: Sequence[str], others: Sequence[str]) -> None
       others: the names of the flags given, apart from --out_dir.
     """
     if len(directories) != 2:
-        raise UserError(f"expected two directories, or none, received {' '.join(directories)}; flags are written --name=value")
+        raise UserError(
+            f"expected two directories, or none, received {' '.join(directories)}; flags are written --name=value"
+        )
     if others:
         raise UserError(f"--{others[0]} is set, but two directories are compared as they are; leave it out")
     if os.path.realpath(directories[0]) == os.path.realpath(directories[1]):

@@ -1,24 +1,24 @@
 """What a model_dir tells of its run, as plain data: a run's entry in report.json.
 
-    `name`, `program`, `killed`: which run it is; `killed` is None for a directory that was given
-    `is_peer`: whether it is one of compare/peers
-    `model_dir`: the directory
-    `state`: "finished", "unfinished", "stopped" (early, in order), "crashed"; `problems`: lines, what is not whole or is missing
-    `task`, `versions`, `batch_size`, `num_examples`: None where nobody knows
-    `step`, `epoch`, `examples_seen`: of the newest checkpoint that is whole
-    `history`: starts, kills and steps done again by run.json; or None
-    `best`, `last`: metrics of the best and of the last evaluation, or None
-    `losses`: [[step, loss], …] as TensorBoard shows them, or a peer's by its ledger
-    `resumes`: steps after which a start went on, by the event files or, of a peer, where its ledger goes back
-    `examples`: None if not recorded; else `lost`, `repeated`, `lines_done_again`, and `epochs`: for each `number`, `expected`,
-        `examples`: how many different ones it has used, `never`: ids it should have used and has not, `again`: id → times, where
-        more than once
-    `save_secs`, `restore_secs`: of each save and each restore that was noted
-    `steps_per_sec`: by the program's own words: the median of what TensorBoard has; None for a peer
-    `checkpoint_bytes`: of the newest checkpoint: weights, optimizer, iterator, other, total; or None
-    `stored`: as `storage.stored`
-    `features`: what the run has shown, as `_features`
-    `observed`: None for a directory that was given; else as `_observed`
+`name`, `program`, `killed`: which run it is; `killed` is None for a directory that was given
+`is_peer`: whether it is one of compare/peers
+`model_dir`: the directory
+`state`: "finished", "unfinished", "stopped" (early, in order), "crashed"; `problems`: lines, what is not whole or is missing
+`task`, `versions`, `batch_size`, `num_examples`: None where nobody knows
+`step`, `epoch`, `examples_seen`: of the newest checkpoint that is whole
+`history`: starts, kills and steps done again by run.json; or None
+`best`, `last`: metrics of the best and of the last evaluation, or None
+`losses`: [[step, loss], …] as TensorBoard shows them, or a peer's by its ledger
+`resumes`: steps after which a start went on, by the event files or, of a peer, where its ledger goes back
+`examples`: None if not recorded; else `lost`, `repeated`, `lines_done_again`, and `epochs`: for each `number`, `expected`,
+    `examples`: how many different ones it has used, `never`: ids it should have used and has not, `again`: id → times, where
+    more than once
+`save_secs`, `restore_secs`: of each save and each restore that was noted
+`steps_per_sec`: by the program's own words: the median of what TensorBoard has; None for a peer
+`checkpoint_bytes`: of the newest checkpoint: weights, optimizer, iterator, other, total; or None
+`stored`: as `storage.stored`
+`features`: what the run has shown, as `_features`
+`observed`: None for a directory that was given; else as `_observed`
 """
 
 import os
@@ -64,7 +64,9 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
     """
     found = inventory.take_inventory(directory, verify=True)
     if found["foreign"]:
-        raise UserError(f"{directory} holds checkpoints of TensorFlow's own, and no run of midepoch; give a model_dir of a run")
+        raise UserError(
+            f"{directory} holds checkpoints of TensorFlow's own, and no run of midepoch; give a model_dir of a run"
+        )
     if found["step"] is None:
         problems = found["problems"][0] if found["problems"] else "none has been saved yet"
         raise UserError(f"{directory} holds no checkpoint that is whole ({problems}); train on, or give another directory")

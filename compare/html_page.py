@@ -11,7 +11,8 @@ _CSS = """
 :root { color-scheme: light dark; --text: #1d2125; --soft: #5a646d; --page: #ffffff; --line: #d5dbe0; --band: #f3f5f7;
   --good: #00664a; --bad: #a33f00; }
 @media (prefers-color-scheme: dark) {
-  :root { --text: #e4e8eb; --soft: #a5afb8; --page: #16191c; --line: #3a4148; --band: #20252a; --good: #4cc9a0; --bad: #ff9b5e; }
+  :root { --text: #e4e8eb; --soft: #a5afb8; --page: #16191c; --line: #3a4148; --band: #20252a;
+    --good: #4cc9a0; --bad: #ff9b5e; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.2rem 1rem 4rem; max-width: 72rem; color: var(--text); background: var(--page);
@@ -64,7 +65,8 @@ def _render(piece: Piece, svgs: Dict[str, str]) -> str:
     if isinstance(piece, document.Picture):
         svg = svgs[piece.name].replace("<svg ", f'<svg role="img" aria-label="{html.escape(piece.alt)}" ', 1)
         return (
-            f'<figure>\n<div class="scroll" tabindex="0">{svg}</div>\n<figcaption>{html.escape(piece.caption)}</figcaption>\n</figure>'
+            '<figure>\n<div class="scroll"'
+            f' tabindex="0">{svg}</div>\n<figcaption>{html.escape(piece.caption)}</figcaption>\n</figure>'
         )
     if isinstance(piece, document.Verdicts):
         lines = (
@@ -78,7 +80,10 @@ def _render(piece: Piece, svgs: Dict[str, str]) -> str:
 def _table(table: document.Table) -> str:
     kinds = [_kind(column) for column in zip(*table.rows)] or [""] * len(table.header)
     header = "".join(f'<th scope="col"{kind}>{html.escape(title)}</th>' for title, kind in zip(table.header, kinds))
-    rows = ("<tr>" + "".join(f"<td{kind}>{html.escape(text)}</td>" for text, kind in zip(row, kinds)) + "</tr>" for row in table.rows)
+    rows = (
+        "<tr>" + "".join(f"<td{kind}>{html.escape(text)}</td>" for text, kind in zip(row, kinds)) + "</tr>"
+        for row in table.rows
+    )
     note = f'\n<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0">\n<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n'

@@ -67,7 +67,8 @@ def kill_steps(grid: Grid, kills: int, seed: int) -> List[int]:
         steps = [(_worth(grid, step), step) for step in range(max(begin, 1), end) if step not in grid.saves]
         if not steps:
             raise UserError(
-                f"--kills={kills} is too many for a run of {grid.total_steps} steps; give fewer, or train longer, or save less often"
+                f"--kills={kills} is too many for a run of {grid.total_steps} steps; give fewer, or train longer, or save"
+                " less often"
             )
         best = max(worth for worth, _ in steps)
         chosen.append(chooser.choice([step for worth, step in steps if worth == best]))

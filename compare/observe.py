@@ -1,8 +1,8 @@
 """Watches a training process from outside: what it prints, which files it makes, when it dies, how much memory it took.
 
-Nothing in the program knows of it. Steps are seen in two places, whichever is first: on the terminal (`step 30/288 ...`), and
-in examples.jsonl, whose lines reach the disk some at a time. Saves, evaluations and exports are seen by the names of files, as
-the kernel tells of them.
+Nothing in the program knows of it. Steps are seen in two places, whichever is first: on the terminal (`step 30/288 ...`),
+and in examples.jsonl, whose lines reach the disk some at a time. Saves, evaluations and exports are seen by the names of
+files, as the kernel tells of them.
 """
 
 import json

@@ -1,15 +1,16 @@
 """Two runs compared, as plain data: an entry of `pairs` in report.json.
 
-    `a`, `b`: names of the runs
-    `is_peer`: whether they are a peer's
-    `kind`: "killed" (a run and its undisturbed counterpart), "programs" (one program and the other), "given" (two directories)
-    `weights`: None where there is nothing to compare; else `steps`: those of which both have a whole checkpoint; `equal`: bit for
-        bit, slots of the optimizer included; and of the first step that differs: `first_step`, `tensor`, `text`,
-        `tensors_differing` and `largest`, the largest absolute difference of any value, None where there is none in numbers
-    `examples`: None; else `steps`: how many both have done; `equal`; `first_step` with other examples or another order
-    `losses`: None; else `steps`: how many both have told of; `equal`; `first_step` that differs, with `a`, `b` and `largest`: over
-        all steps
-    `metrics`: None; else `equal`; `text`: the first that differs
+`a`, `b`: names of the runs
+`is_peer`: whether they are a peer's
+`kind`: "killed" (a run and its undisturbed counterpart), "programs" (one program and the other), "given" (two
+    directories)
+`weights`: None where there is nothing to compare; else `steps`: those of which both have a whole checkpoint; `equal`: bit
+    for bit, slots of the optimizer included; and of the first step that differs: `first_step`, `tensor`, `text`,
+    `tensors_differing` and `largest`, the largest absolute difference of any value, None where there is none in numbers
+`examples`: None; else `steps`: how many both have done; `equal`; `first_step` with other examples or another order
+`losses`: None; else `steps`: how many both have told of; `equal`; `first_step` that differs, with `a`, `b` and `largest`:
+    over all steps
+`metrics`: None; else `equal`; `text`: the first that differs
 """
 
 from typing import Any, Dict, List, Optional, Sequence
@@ -44,8 +45,8 @@ def compare(a: Run, b: Run, kind: str) -> Dict[str, Any]:
 def choose(runs: Sequence[Run]) -> List[tuple]:
     """Returns the pairs (a, b, kind) of a comparison that are worth looking at.
 
-    Of each program that which was killed and that which was not. Of the two programs the undisturbed runs; the killed ones where
-    one of those has failed.
+    Of each program that which was killed and that which was not. Of the two programs the undisturbed runs; the killed ones
+    where one of those has failed.
     """
     by_kind = {(run.facts["program"], run.facts["killed"]): run for run in runs}
     programs = list(dict.fromkeys(run.facts["program"] for run in runs))

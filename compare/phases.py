@@ -105,7 +105,9 @@ def steps_per_sec(observations: Sequence[Observation]) -> Optional[float]:
         if len(steps) > 1:
             begin, end = steps[0].at, steps[-1].at
             done += steps[-1].step - steps[0].step
-            within = ((max(span.begin, begin), min(span.end, end)) for span in _phases(observation) if span.phase == TRAINING)
+            within = (
+                (max(span.begin, begin), min(span.end, end)) for span in _phases(observation) if span.phase == TRAINING
+            )
             secs += sum(max(0.0, stop - start) for start, stop in within)
     return done / secs if secs > 0 else None
 

@@ -2,15 +2,15 @@
 
 report.json holds:
 
-    `made`: `at`, `command`, `machine`, `cores`, `python`, `tensorflow`; with a plan `out_dir` and `at_once`, the runs at a time
-    `plan`: None where directories were given; else `flags` of each run, `kills`, `kill_seed`, `kill_steps`, `total_steps`,
-        `epoch_steps`; the last three None if no run has got so far
-    `runs`: see `analysis`; `pairs`: see `pairs`
-    `programs`: of each that ran `name`, `title`, `description`, `needs`, `is_peer`, `code_lines`, `files`; `library`: the last two of
-        midepoch/
-    `failures`: of each run that has not ended as it should `name`, `why`, `last_lines`
-    `left_out`: of each program that cannot run here `name`, `why`
-    `verdict`: [[whether it is as it should be, line], …]
+`made`: `at`, `command`, `machine`, `cores`, `python`, `tensorflow`; with a plan `out_dir` and `at_once`, the runs at a time
+`plan`: None where directories were given; else `flags` of each run, `kills`, `kill_seed`, `kill_steps`, `total_steps`,
+    `epoch_steps`; the last three None if no run has got so far
+`runs`: see `analysis`; `pairs`: see `pairs`
+`programs`: of each that ran `name`, `title`, `description`, `needs`, `is_peer`, `code_lines`, `files`
+`library`: `code_lines` and `files` of midepoch/
+`failures`: of each run that has not ended as it should `name`, `why`, `last_lines`
+`left_out`: of each program that cannot run here `name`, `why`
+`verdict`: [[whether it is as it should be, line], …]
 """
 
 import json
@@ -23,7 +23,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
-from compare import analysis, code_lines, html_page, ledgers, markdown, pairs, plots, programs, sections, verdict
+from compare import analysis, code_lines, html_page, ledgers, markdown, pairs, programs, sections, verdict
+from compare.cells import NOTHING
+from compare.figures import drawings
 from compare.programs import Program
 from compare.runs import CRASHED, FINISHED, KillPlan, Outcome
 from midepoch import model_dir
@@ -79,7 +81,11 @@ def of_outcomes(
     report = {
         "made": {**_made(), "out_dir": out_dir, "at_once": at_once},
         "plan": {
-            "flags": [flag for flag in programs.command(_ANY, config)[3:] if not flag.startswith("--model_dir=")] if config else [],
+            "flags": (
+                [flag for flag in programs.command(_ANY, config)[3:] if not flag.startswith("--model_dir=")]
+                if config
+                else []
+            ),
             "kills": kills,
             "kill_seed": kill_seed,
             "kill_steps": kill_plan.steps,
@@ -126,13 +132,13 @@ def write(report: Dict[str, Any], out_dir: str) -> str:
       out_dir: where to; made if missing.
     """
     os.makedirs(os.path.join(out_dir, _FIGURES), exist_ok=True)
-    drawings = plots.draw(report)
-    report_document = sections.make(report, drawings)
-    images = {name: os.path.join(_FIGURES, f"{name}.png") for name in drawings}
-    for name, drawing in drawings.items():
+    drawn = drawings.draw(report)
+    report_document = sections.make(report, drawn)
+    images = {name: os.path.join(_FIGURES, f"{name}.png") for name in drawn}
+    for name, drawing in drawn.items():
         with open(os.path.join(out_dir, images[name]), "wb") as file:
             file.write(drawing.png)
-    svgs = {name: drawing.svg for name, drawing in drawings.items()}
+    svgs = {name: drawing.svg for name, drawing in drawn.items()}
     texts = {
         JSON_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n",
         MARKDOWN_FILE: markdown.render(report_document, images),
@@ -147,7 +153,7 @@ def terminal_table(report: Dict[str, Any]) -> List[str]:
     """Returns the lines of the short table of the runs."""
     table = sections.runs_table(report)
     rows = [table.header, *table.rows]
-    shown = [column for column in zip(*rows) if any(cell != sections.NOTHING for cell in column[1:])]
+    shown = [column for column in zip(*rows) if any(cell != NOTHING for cell in column[1:])]
     widths = [max(map(len, column)) for column in shown]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in zip(*shown)]
 

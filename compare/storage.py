@@ -39,7 +39,8 @@ def stored(directory: str) -> List[Dict[str, Any]]:
                 continue
             found.setdefault(_kind(os.path.relpath(path, directory)), []).append(size)
     return [
-        {"where": kind, "files": len(sizes), "bytes": sum(sizes), "what": _what(kind)} for kind, sizes in sorted(found.items())
+        {"where": kind, "files": len(sizes), "bytes": sum(sizes), "what": _what(kind)}
+        for kind, sizes in sorted(found.items())
     ]
 
 

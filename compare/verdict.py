@@ -52,7 +52,9 @@ def _kills(run: Dict[str, Any], plan: Dict[str, Any]) -> List[Verdict]:
             why = "; it told of no step in time: lower --log_every_steps" if plan["kill_steps"] is None else ""
             verdicts.append((False, f"{program}: killed {count(len(kills), 'time')} instead of {plan['kills']}{why}"))
         if not any(kill["steps_done_again"] for kill in kills):
-            line = f"{program}: it was never killed beyond its last checkpoint, so this shows nothing; give another --kill_seed"
+            line = (
+                f"{program}: it was never killed beyond its last checkpoint, so this shows nothing; give another --kill_seed"
+            )
             verdicts.append((False, line))
     return verdicts
 

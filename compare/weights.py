@@ -15,7 +15,7 @@ import tensorflow as tf
 from midepoch import checkpoint_parts
 from midepoch.checkpoint_parts import OPTIMIZER, WEIGHTS
 
-# Keras 3 numbers the optimizers of a process: after a first run, the slots of a second one in the same notebook are `adam_1`'s.
+# Keras 3 numbers the optimizers of a process: after a first run in a notebook, the slots of a second one are `adam_1`'s.
 _COUNTED_OPTIMIZER = re.compile(r"^(adam|sgd)_\d+/")
 
 

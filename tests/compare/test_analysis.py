@@ -58,7 +58,9 @@ def test_what_a_finished_run_tells(trained):
     assert facts["steps_per_sec"] > 0
     parts = facts["checkpoint_bytes"]
     assert parts["weights"] > 0 and parts["iterator"] > 0 and sum(parts[n] for n in parts if n != "total") == parts["total"]
-    assert facts["features"]["iterator state in the checkpoint of the weights"] and not facts["features"]["SavedModel exported"]
+    assert (
+        facts["features"]["iterator state in the checkpoint of the weights"] and not facts["features"]["SavedModel exported"]
+    )
 
 
 def rewrite_ledger(directory, change):
@@ -156,7 +158,9 @@ def test_equal_runs_are_equal_and_another_seed_differs_from_the_first_step_on(tr
     assert all(pair[what]["equal"] for what in ("weights", "examples", "losses", "metrics"))
     assert pair["weights"]["steps"] == [0, 3, 5, 6, 9, 10, 12, 15]
     pair = pairs.compare(a, other, pairs.GIVEN)
-    assert pair["weights"]["first_step"] == 0 and pair["weights"]["largest"] > 0 and pair["weights"]["tensors_differing"] >= 1
+    assert (
+        pair["weights"]["first_step"] == 0 and pair["weights"]["largest"] > 0 and pair["weights"]["tensors_differing"] >= 1
+    )
     assert pair["examples"]["first_step"] == 1 and pair["losses"]["first_step"] == 1 and not pair["metrics"]["equal"]
 
 

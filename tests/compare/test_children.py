@@ -7,7 +7,14 @@ import pytest
 
 from compare.children import Children, Stopped
 
-SLEEPER = [sys.executable, "-c", "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid, flush=True); sys.stdin.read(); import time; time.sleep(60)"]
+SLEEPER = [
+    sys.executable,
+    "-c",
+    (
+        "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid, flush=True); sys.stdin.read(); import time;"
+        " time.sleep(60)"
+    ),
+]
 
 
 def is_alive(pid):

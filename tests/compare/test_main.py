@@ -70,7 +70,9 @@ def test_both_programs_killed_in_mid_epoch(tmp_path):
             assert len(run["restore_secs"]) == 1 and 0 < run["restore_secs"][0] < 30
         else:
             assert run["restore_secs"] == []
-    assert all(pair["weights"]["equal"] and pair["losses"]["equal"] and pair["examples"]["equal"] for pair in report["pairs"])
+    assert all(
+        pair["weights"]["equal"] and pair["losses"]["equal"] and pair["examples"]["equal"] for pair in report["pairs"]
+    )
     # Two of its directories, one of them with another ledger: the report says so.
     a, b = (os.path.join(out_dir, f"lowlevel_{kind}") for kind in ("killed", "undisturbed"))
     with open(os.path.join(b, "examples.jsonl"), "a", encoding="utf-8") as file:
@@ -127,7 +129,9 @@ def test_peers_that_are_not_installed(refused, monkeypatch):
 
 def test_without_matplotlib(refused, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(main.importlib.util, "find_spec", lambda name, *rest: None if name == "matplotlib" else find(name, *rest))
+    monkeypatch.setattr(
+        main.importlib.util, "find_spec", lambda name, *rest: None if name == "matplotlib" else find(name, *rest)
+    )
     assert "the report needs matplotlib, which is not installed; pip install -e .[report]" in refused()
 
 
@@ -152,10 +156,15 @@ def test_command_lines():
     config = main.make_config({"seed": 5}, has_peers=True)
     lowlevel = programs.own_programs()[0]
     command = programs.command(lowlevel, config)
-    assert command[:3] == [sys.executable, "-m", "lowlevel.train"] and "--seed=5" in command and "--record_examples=True" in command
+    assert (
+        command[:3] == [sys.executable, "-m", "lowlevel.train"]
+        and "--seed=5" in command
+        and "--record_examples=True" in command
+    )
     peer = lowlevel._replace(module="compare.peers.skip", is_peer=True)
     assert programs.command(peer, config)[2:] == [
-        "compare.peers.skip", "--model_dir=of a run", "--num_epochs=12", "--batch_size=64", "--save_checkpoints_steps=50", "--seed=5"
+        "compare.peers.skip", "--model_dir=of a run", "--num_epochs=12", "--batch_size=64", "--save_checkpoints_steps=50",
+        "--seed=5",
     ]  # fmt: skip
 
 

@@ -40,8 +40,9 @@ SECOND = process(
 def test_timeline_has_every_moment_in_one_phase():
     assert phases.timeline([FIRST, SECOND]) == [
         ("starting", 0.0, 3.5), ("saving", 3.5, 4.0), ("starting", 4.0, 5.0), ("training", 5.0, 7.0), ("saving", 7.0, 7.5),
-        ("evaluating", 7.5, 8.5), ("saving", 8.5, 9.0), ("evaluating", 9.0, 9.5), ("training", 9.5, 11.5), ("saving", 11.5, 12.0),
-        ("dead", 12.0, 13.0), ("starting", 13.0, 16.0), ("training", 16.0, 18.0), ("exporting", 18.0, 18.5), ("ending", 18.5, 20.0),
+        ("evaluating", 7.5, 8.5), ("saving", 8.5, 9.0), ("evaluating", 9.0, 9.5), ("training", 9.5, 11.5),
+        ("saving", 11.5, 12.0), ("dead", 12.0, 13.0), ("starting", 13.0, 16.0), ("training", 16.0, 18.0),
+        ("exporting", 18.0, 18.5), ("ending", 18.5, 20.0),
     ]  # fmt: skip
     assert phases.timeline([]) == []
 

@@ -7,9 +7,11 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
-from compare import html_page, markdown, plots, report, sections
+from compare import html_page, markdown, report, sections
 from compare.document import Document, Heading, Output, Paragraph, Picture, Table, Verdicts
+from compare.figures import drawings, epochs, losses, style, timeline
 
 NUM_EXAMPLES = 40
 
@@ -22,31 +24,74 @@ def epoch(number, never=(), again=None, **changes):
 def a_run(name="lowlevel, killed", program="lowlevel", killed=True, **changes):
     kills = [
         {
-            "planned_step": 14, "step": 15, "at_secs": 7.25, "resumed_at": 11, "steps_done_again": 4, "work_lost_secs": 1.75,
-            "to_first_step_secs": 3.5, "to_new_step_secs": 4.5,
+            "planned_step": 14,
+            "step": 15,
+            "at_secs": 7.25,
+            "resumed_at": 11,
+            "steps_done_again": 4,
+            "work_lost_secs": 1.75,
+            "to_first_step_secs": 3.5,
+            "to_new_step_secs": 4.5,
         }
-    ]  # fmt: skip
+    ]
     process = {
-        "began_secs": 0.0, "ended_secs": 7.25, "exit_code": -9, "was_killed": True, "resumed_at": 0, "start_secs": 2.625,
-        "peak_memory_bytes": 123_400_000, "cpu_secs": 9.5, "last_lines": [],
-    }  # fmt: skip
+        "began_secs": 0.0,
+        "ended_secs": 7.25,
+        "exit_code": -9,
+        "was_killed": True,
+        "resumed_at": 0,
+        "start_secs": 2.625,
+        "peak_memory_bytes": 123_400_000,
+        "cpu_secs": 9.5,
+        "last_lines": [],
+    }
     observed = {
         "processes": [process, {**process, "resumed_at": 11, "start_secs": 3.125, "was_killed": False}],
         "kills": kills if killed else [],
-        "timeline": [["starting", 0.0, 2.6], ["training", 2.6, 7.25], ["dead", 7.25, 7.3], ["starting", 7.3, 10.8], ["training", 10.8, 12.0]],
-        "steps_per_sec": 321.0, "secs": 12.5, "losses_told": [[[10, 1.5], [12, 1.2], [15, 1.0]], [[20, 0.5]]],
-    }  # fmt: skip
+        "timeline": [
+            ["starting", 0.0, 2.6],
+            ["training", 2.6, 7.25],
+            ["dead", 7.25, 7.3],
+            ["starting", 7.3, 10.8],
+            ["training", 10.8, 12.0],
+        ],
+        "steps_per_sec": 321.0,
+        "secs": 12.5,
+        "losses_told": [[[10, 1.5], [12, 1.2], [15, 1.0]], [[20, 0.5]]],
+    }
     facts = {
-        "name": name, "program": program, "is_peer": False, "killed": killed, "model_dir": "runs/x/lowlevel_killed", "state": "finished",
-        "problems": [], "task": "digits", "versions": {}, "batch_size": 8, "num_examples": NUM_EXAMPLES, "seed": 1, "step": 20,
-        "epoch": 4.0, "examples_seen": 160, "history": None, "best": {"accuracy": 0.8765}, "last": {"accuracy": 0.8},
-        "losses": [[5, 2.0], [10, 1.5], [15, 1.0], [20, 0.5]], "resumes": [11],
+        "name": name,
+        "program": program,
+        "is_peer": False,
+        "killed": killed,
+        "model_dir": "runs/x/lowlevel_killed",
+        "state": "finished",
+        "problems": [],
+        "task": "digits",
+        "versions": {},
+        "batch_size": 8,
+        "num_examples": NUM_EXAMPLES,
+        "seed": 1,
+        "step": 20,
+        "epoch": 4.0,
+        "examples_seen": 160,
+        "history": None,
+        "best": {"accuracy": 0.8765},
+        "last": {"accuracy": 0.8},
+        "losses": [[5, 2.0], [10, 1.5], [15, 1.0], [20, 0.5]],
+        "resumes": [11],
         "examples": {"lost": 0, "repeated": 0, "lines_done_again": 4, "epochs": [epoch(n) for n in (1, 2, 3, 4)]},
-        "save_secs": [0.25, 0.5, 1.0], "restore_secs": [0.125], "steps_per_sec": 300.0,
+        "save_secs": [0.25, 0.5, 1.0],
+        "restore_secs": [0.125],
+        "steps_per_sec": 300.0,
         "checkpoint_bytes": {"weights": 1000, "optimizer": 2000, "iterator": 3100, "other": 400, "total": 6500},
-        "stored": [{"where": "checkpoint", "files": 1, "bytes": 77, "what": "TensorFlow's list"}, {"where": "odd", "files": 2, "bytes": 9, "what": ""}],
-        "features": {"best weights kept": True}, "observed": observed,
-    }  # fmt: skip
+        "stored": [
+            {"where": "checkpoint", "files": 1, "bytes": 77, "what": "TensorFlow's list"},
+            {"where": "odd", "files": 2, "bytes": 9, "what": ""},
+        ],
+        "features": {"best weights kept": True},
+        "observed": observed,
+    }
     return {**facts, **changes}
 
 
@@ -54,20 +99,52 @@ def a_report(runs=None, **changes):
     runs = runs or [a_run(), a_run("lowlevel, undisturbed", killed=False)]
     equal = {"equal": True}
     pair = {
-        "a": runs[0]["name"], "b": runs[-1]["name"], "kind": "killed", "is_peer": False, "weights": {"steps": [10, 20], "equal": True},
-        "examples": {"steps": 20, "equal": True, "first_step": None}, "losses": {"steps": 4, "equal": True, "first_step": None},
+        "a": runs[0]["name"],
+        "b": runs[-1]["name"],
+        "kind": "killed",
+        "is_peer": False,
+        "weights": {"steps": [10, 20], "equal": True},
+        "examples": {"steps": 20, "equal": True, "first_step": None},
+        "losses": {"steps": 4, "equal": True, "first_step": None},
         "metrics": {**equal, "text": None},
-    }  # fmt: skip
+    }
     facts = {
         "made": {
-            "at": "2026-01-02 03:04", "command": "python -m compare", "machine": "x86_64, 2 cores", "cores": 2, "python": "3.11.7",
-            "tensorflow": "2.15.1", "out_dir": "runs/x", "at_once": 2,
+            "at": "2026-01-02 03:04",
+            "command": "python -m compare",
+            "machine": "x86_64, 2 cores",
+            "cores": 2,
+            "python": "3.11.7",
+            "tensorflow": "2.15.1",
+            "out_dir": "runs/x",
+            "at_once": 2,
         },
-        "plan": {"flags": ["--num_epochs=4"], "kills": 1, "kill_seed": 1, "kill_steps": [14], "total_steps": 20, "epoch_steps": 5},
-        "runs": runs, "pairs": [pair],
-        "programs": [{"name": "lowlevel", "title": "t", "description": "d", "needs": "n", "is_peer": False, "code_lines": 345, "files": 8}],
-        "library": {"code_lines": 4567, "files": 33}, "failures": [], "left_out": [], "verdict": [[True, "all is well"]],
-    }  # fmt: skip
+        "plan": {
+            "flags": ["--num_epochs=4"],
+            "kills": 1,
+            "kill_seed": 1,
+            "kill_steps": [14],
+            "total_steps": 20,
+            "epoch_steps": 5,
+        },
+        "runs": runs,
+        "pairs": [pair],
+        "programs": [
+            {
+                "name": "lowlevel",
+                "title": "t",
+                "description": "d",
+                "needs": "n",
+                "is_peer": False,
+                "code_lines": 345,
+                "files": 8,
+            }
+        ],
+        "library": {"code_lines": 4567, "files": 33},
+        "failures": [],
+        "left_out": [],
+        "verdict": [[True, "all is well"]],
+    }
     return {**facts, **changes}
 
 
@@ -99,13 +176,18 @@ def test_what_differs_is_said():
     found = a_report()
     found["pairs"][0].update(
         weights={
-            "steps": [10, 20], "equal": False, "first_step": 20, "tensor": "fc/kernel", "text": "fc/kernel: 3 of 9 values differ",
-            "tensors_differing": 2, "largest": 0.0125,
+            "steps": [10, 20],
+            "equal": False,
+            "first_step": 20,
+            "tensor": "fc/kernel",
+            "text": "fc/kernel: 3 of 9 values differ",
+            "tensors_differing": 2,
+            "largest": 0.0125,
         },
         examples={"steps": 20, "equal": False, "first_step": 12},
         losses={"steps": 4, "equal": False, "first_step": 15, "a": 1.0, "b": 1.25, "largest": 0.5},
         metrics={"equal": False, "text": "loss: 1.0 and 2.0"},
-    )  # fmt: skip
+    )
     text = text_of(found)
     assert "differ first at step 20: fc/kernel: 3 of 9 values differ and 1 tensor more; largest difference 0.0125" in text
     assert "differ first at step 12" in text
@@ -114,7 +196,11 @@ def test_what_differs_is_said():
 
 
 def test_failures_and_those_left_out_are_in_the_report():
-    failure = {"name": "estimator, killed", "why": "ended with exit code 1: boom", "last_lines": ["<last>", "\x1b[31mwords\x1b[0m"]}
+    failure = {
+        "name": "estimator, killed",
+        "why": "ended with exit code 1: boom",
+        "last_lines": ["<last>", "\x1b[31mwords\x1b[0m"],
+    }
     found = a_report(failures=[failure], left_out=[{"name": "torch_x", "why": "it needs torch"}])
     text = text_of(found)
     assert "estimator, killed: ended with exit code 1: boom. Its last output:" in text and "<last>\nwords\n" in text
@@ -124,9 +210,18 @@ def test_failures_and_those_left_out_are_in_the_report():
 def test_report_of_runs_of_which_nothing_is_known():
     """A run that was not recorded, nor observed; and none at all."""
     bare = a_run(
-        examples=None, observed=None, best=None, last=None, losses=[], save_secs=[], restore_secs=[], checkpoint_bytes=None, killed=None,
-        history={"starts": 3, "kills": 2, "steps_done_again": 31}, steps_per_sec=None,
-    )  # fmt: skip
+        examples=None,
+        observed=None,
+        best=None,
+        last=None,
+        losses=[],
+        save_secs=[],
+        restore_secs=[],
+        checkpoint_bytes=None,
+        killed=None,
+        history={"starts": 3, "kills": 2, "steps_done_again": 31},
+        steps_per_sec=None,
+    )
     text = text_of(a_report(runs=[bare, {**bare, "name": "b"}], plan=None, programs=[], verdict=[]))
     assert "| lowlevel, killed | finished | 20 | 2 | 31 | – | – | – | – | – | – |" in text
     assert "Loss against step" in text and "What each run did when" not in text
@@ -192,9 +287,13 @@ def test_page_is_whole_and_needs_nothing_else(tmp_path):
 
 def test_text_is_escaped_in_both():
     pieces = [
-        Heading("a < b"), Paragraph("<b>|*x*</b>"), Table(["<h>"], [["<c>"]], "<n>"), Verdicts([(True, "<ok>"), (False, "<bad>")]),
-        Output(["<out>"]), Picture("p", 'an "alt"', "<caption>"),
-    ]  # fmt: skip
+        Heading("a < b"),
+        Paragraph("<b>|*x*</b>"),
+        Table(["<h>"], [["<c>"]], "<n>"),
+        Verdicts([(True, "<ok>"), (False, "<bad>")]),
+        Output(["<out>"]),
+        Picture("p", 'an "alt"', "<caption>"),
+    ]
     page = html_page.render(Document("<t>", pieces), {"p": "<svg ></svg>"})
     assert not re.search(r"<(b>\||h>|c>|n>|ok>|bad>|out>|caption>|t>)", page) and "&lt;c&gt;" in page
     assert "✓ ok" in page and "✗ BAD" in page
@@ -210,48 +309,59 @@ def images(found):
 
 
 def test_map_shows_what_was_never_seen_above_and_what_was_seen_twice_below():
-    epochs = [epoch(1), epoch(2, never=[3, 30], again={"7": 2}), epoch(3, expected=16, examples=16, seen=list(range(16)))]
-    run = a_run(examples={"lost": 2, "repeated": 1, "lines_done_again": 0, "epochs": epochs})
-    [image] = images(plots._epochs([run]))
+    rows = [epoch(1), epoch(2, never=[3, 30], again={"7": 2}), epoch(3, expected=16, examples=16, seen=list(range(16)))]
+    run = a_run(examples={"lost": 2, "repeated": 1, "lines_done_again": 0, "epochs": rows})
+    [image] = images(epochs.make([run]))
     assert image.shape == (6, NUM_EXAMPLES, 4)
-    red, blue, once = (np.append(plots.matplotlib.colors.to_rgb(c), 1.0) for c in (plots.RED, plots.BLUE, "white"))
-    assert (image[:2] == plots._ONCE).all()
+    red, blue, once = (np.append(to_rgb(c), 1.0) for c in (style.RED, style.BLUE, "white"))
+    assert (image[:2] == epochs._ONCE).all()
     assert [i for i in range(NUM_EXAMPLES) if np.allclose(image[2, i], red)] == [3, 30]
     assert [i for i in range(NUM_EXAMPLES) if np.allclose(image[3, i], blue)] == [7]
-    assert (image[4, :16] == plots._ONCE).all() and (image[4, 16:] == 0).all()
+    assert (image[4, :16] == epochs._ONCE).all() and (image[4, 16:] == 0).all()
 
 
 def test_one_example_among_many_is_still_seen_in_the_map():
-    assert list(np.nonzero(plots._share([123_456], 1_000_000, 500))[0]) == [61]
+    assert list(np.nonzero(epochs._share([123_456], 1_000_000, 500))[0]) == [61]
     run = a_run(num_examples=1_000_000)
     run["examples"]["epochs"] = [epoch(1, never=[123_456], expected=1_000_000, examples=999_999)]
-    [image] = images(plots._epochs([run]))
+    [image] = images(epochs.make([run]))
     assert image.shape[1] == 500 and image[0, 61, 3] >= 0.4
 
 
 def test_figures_have_axes_units_and_legends():
     runs = [a_run(), a_run("lowlevel, undisturbed", killed=False)]
-    for make in (plots._loss, plots._epochs, plots._timeline):
+    for make in (losses.make, epochs.make, timeline.make):
         found = make(runs)
         assert all(axes.get_xlabel() for axes in found.axes)
         assert found.legends or all(axes.get_legend() for axes in found.axes)
-    loss, timeline = plots._loss(runs), plots._timeline(runs)
-    assert "loss" in loss.axes[0].get_ylabel() and "seconds" in timeline.axes[0].get_xlabel()
+    loss, times = losses.make(runs), timeline.make(runs)
+    assert "loss" in loss.axes[0].get_ylabel() and "seconds" in times.axes[0].get_xlabel()
     labels = [text.get_text() for text in loss.axes[0].get_legend().get_texts()]
     assert labels == ["lowlevel, undisturbed", "lowlevel, killed", "killed", "resumed", "done, and lost by the kill"]
 
 
 def test_peers_have_an_axis_of_their_own_and_a_short_legend():
-    peers = [a_run(f"{name}, {kind}", name, kind == "killed", is_peer=True) for kind in ("killed", "undisturbed") for name in ("skip", "replay")]
-    programs, others = plots._loss([a_run(), *peers]).axes
+    peers = [
+        a_run(f"{name}, {kind}", name, kind == "killed", is_peer=True)
+        for kind in ("killed", "undisturbed")
+        for name in ("skip", "replay")
+    ]
+    programs, others = losses.make([a_run(), *peers]).axes
     labels = [text.get_text() for text in others.get_legend().get_texts()]
-    assert labels == ["skip, killed", "replay, killed", "the same, undisturbed: pale", "killed", "resumed", "done, and lost by the kill"]
+    assert labels == [
+        "skip, killed",
+        "replay, killed",
+        "the same, undisturbed: pale",
+        "killed",
+        "resumed",
+        "done, and lost by the kill",
+    ]
     assert len([line for line in others.get_lines() if len(line.get_xdata()) == 4]) == 4
     assert programs.get_title(loc="left") == "the programs" and others.get_title(loc="left") == "the peers"
 
 
 def test_losses_lie_where_they_should_and_deaths_are_marked():
-    [axes] = plots._loss([a_run()]).axes
+    [axes] = losses.make([a_run()]).axes
     drawn = {line.get_marker(): line.get_xydata().tolist() for line in axes.get_lines()}
     assert drawn["X"] == [[15, 1.0]] and drawn[">"] == [[11, 1.4]]
     assert [list(point) for point in axes.get_lines()[0].get_xydata()] == [[5, 2.0], [10, 1.5], [15, 1.0], [20, 0.5]]
@@ -259,4 +369,4 @@ def test_losses_lie_where_they_should_and_deaths_are_marked():
 
 def test_nothing_to_draw():
     bare = a_run(examples=None, observed=None, losses=[])
-    assert plots.draw({"runs": [bare]}) == {} and plots.draw({"runs": []}) == {}
+    assert drawings.draw({"runs": [bare]}) == {} and drawings.draw({"runs": []}) == {}

@@ -34,7 +34,11 @@ def carry_out(names, out_dir, kills=2, **given):
     specs, config = specs_of(names, out_dir, **given)
     kill_plan, events = runs.KillPlan(config, kills, 1), []
     tell = lambda spec, event: events.append((spec.name, event))  # noqa: E731
-    return runs.carry_out(specs, kill_plan, Children(), 2, tell, lambda spec, end: events.append((spec.name, end))), kill_plan, events
+    return (
+        runs.carry_out(specs, kill_plan, Children(), 2, tell, lambda spec, end: events.append((spec.name, end))),
+        kill_plan,
+        events,
+    )
 
 
 def tally(outcome):
@@ -61,7 +65,12 @@ def test_all_runs_are_killed_at_the_same_steps_and_go_on_to_the_end(tmp_path):
 def test_a_crash_ends_its_own_run_and_no_other(tmp_path):
     outcomes, _, _ = carry_out(["crashing", "exact"], tmp_path)
     states = {outcome.spec.name: outcome.state for outcome in outcomes}
-    assert states == {"crashing, killed": "crashed", "exact, killed": "finished", "crashing, undisturbed": "crashed", "exact, undisturbed": "finished"}
+    assert states == {
+        "crashing, killed": "crashed",
+        "exact, killed": "finished",
+        "crashing, undisturbed": "crashed",
+        "exact, undisturbed": "finished",
+    }
     assert "RuntimeError: no more fingers" in outcomes[0].observations[-1].last_lines
 
 
@@ -81,15 +90,25 @@ def test_stop_ends_what_runs_and_starts_nothing(tmp_path):
     threading.Thread(target=lambda: (started.wait(20), children.stop())).start()
     began = time.monotonic()
     with pytest.raises(Exception) as raised:
-        runs.carry_out(specs, runs.KillPlan(config, 0, 1), children, 2, lambda spec, event: started.set(), lambda spec, end: None)
+        runs.carry_out(
+            specs, runs.KillPlan(config, 0, 1), children, 2, lambda spec, event: started.set(), lambda spec, end: None
+        )
     assert type(raised.value).__name__ == "Stopped" and time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_processes_of_a_comparison(tmp_path, name):
     code = f"import sys; from compare import programs, __main__; programs.PEERS_PACKAGE = {PEERS!r}; __main__.main()"
-    flags = ["--programs=exact", "--num_epochs=100000", "--save_checkpoints_steps=1000000", "--kills=0", f"--out_dir={tmp_path / 'out'}"]
-    process = subprocess.Popen([sys.executable, "-c", code, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    flags = [
+        "--programs=exact",
+        "--num_epochs=100000",
+        "--save_checkpoints_steps=1000000",
+        "--kills=0",
+        f"--out_dir={tmp_path / 'out'}",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+    )
     lines = iter(process.stdout.readline, "")
     assert any("starts" in line for line in lines)
     process.send_signal(signal.Signals[name])

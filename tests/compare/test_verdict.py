@@ -66,7 +66,10 @@ def test_a_run_that_resumed_as_it_should():
         ),
         ({"pair_changes": {"weights": None}}, "no checkpoint of the same step"),
         ({"pair_changes": {"losses": {"equal": False}}}, "bit-identical, but not the losses"),
-        ({"failures": [{"name": "estimator, killed", "why": "ended with exit code 1"}]}, "estimator, killed: ended with exit code 1"),
+        (
+            {"failures": [{"name": "estimator, killed", "why": "ended with exit code 1"}]},
+            "estimator, killed: ended with exit code 1",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(changes, said):

@@ -15,5 +15,11 @@ PEERS = (
     Peer("exact", "counts on its fingers", "remembers its place", ("python",), lambda: None),
     Peer("forgetful", "counts on its fingers", "starts the epoch again", ("python",), lambda: None),
     Peer("crashing", "never gets far", "does not", ("python",), lambda: None),
-    Peer("absent", "is not here", "cannot", ("unobtainium",), lambda: "it needs the package unobtainium: pip install unobtainium"),
+    Peer(
+        "absent",
+        "is not here",
+        "cannot",
+        ("unobtainium",),
+        lambda: "it needs the package unobtainium: pip install unobtainium",
+    ),
 )

@@ -44,7 +44,11 @@ def train(remember_place, step_secs=0.002, fail_at=None):
             loss = 1.0 / step + ids[0] * 1e-6
             file.write(json.dumps({"step": step, "example_ids": ids, "loss": loss}) + "\n")
             file.flush()
-            print(f"step {step}/{total}   epoch {(step - 1) // epoch_steps + 1} {(step - 1) % epoch_steps + 1}/{epoch_steps}   loss {loss:.4f}", flush=True)
+            print(
+                f"step {step}/{total}   epoch {(step - 1) // epoch_steps + 1} {(step - 1) % epoch_steps + 1}/{epoch_steps}  "
+                f" loss {loss:.4f}",
+                flush=True,
+            )
             if step % flags.save_checkpoints_steps == 0:
                 with open(saved + ".tmp", "w", encoding="utf-8") as state:
                     json.dump({"step": step}, state)
