@@ -30,7 +30,7 @@ from midepoch.console import count, say
 from midepoch.errors import UserError
 
 # What a comparison trains if it is not told otherwise: the digits, with everything that midepoch does in half a minute.
-_DEFAULTS = dict(num_epochs=12, save_checkpoints_steps=50, eval_every_epochs=3, log_every_steps=10, record_examples=True)
+_DEFAULTS = dict(num_epochs=12, save_checkpoints_steps=50, eval_every_epochs=3, log_every_steps=5, record_examples=True)
 # Of these, a regime sets its own.
 _OF_REGIME = ("save_checkpoints_steps", "eval_every_epochs")
 # Training flags that make no sense here, and why.

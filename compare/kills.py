@@ -11,7 +11,7 @@ from midepoch.config import TrainConfig
 from midepoch.errors import UserError
 
 # How far from the checkpoint before and from the one after, as a share of the longest way between two.
-_AFTER_SAVE, _BEFORE_SAVE = 0.3, 0.15
+_AFTER_SAVE, _BEFORE_SAVE = 0.3, 0.25
 # How far from both ends of an epoch, as a share of it.
 _FROM_EPOCH_END = 1 / 6
 
@@ -75,8 +75,8 @@ def kill_steps(grid: Grid, kills: int, seed: int) -> List[int]:
     return chosen
 
 
-def _worth(grid: Grid, step: int) -> int:
-    """Returns how good a step is for a kill; 0 to 3."""
+def _worth(grid: Grid, step: int) -> Tuple[bool, bool, bool]:
+    """Returns how good a step is for a kill: in mid-epoch, told of on the terminal, far from the checkpoints; in this order."""
     before = max(save for save in grid.saves if save <= step)
     after = min(save for save in grid.saves if save > step)
     longest = max(b - a for a, b in zip(grid.saves, grid.saves[1:]))
@@ -86,4 +86,4 @@ def _worth(grid: Grid, step: int) -> int:
         done = step % grid.epoch_steps
         in_mid_epoch = min(done, grid.epoch_steps - done) >= max(1, _FROM_EPOCH_END * grid.epoch_steps)
     told = step % grid.log_every_steps == 0  # else it is known only later that the step has been done
-    return int(in_mid_epoch) + int(in_mid_epoch and far_from_saves) + int(in_mid_epoch and far_from_saves and told)
+    return in_mid_epoch, told, far_from_saves

@@ -145,7 +145,7 @@ def test_out_dir_with_something_in_it_is_refused(tmp_path):
 def test_flags_of_a_comparison_are_the_defaults_and_what_is_given():
     config = main.make_config({}, has_peers=True)
     assert (config.num_epochs, config.save_checkpoints_steps, config.eval_every_epochs) == (12, 50, 3)
-    assert config.record_examples and config.log_every_steps == 10
+    assert config.record_examples and config.log_every_steps == 5
     config = main.make_config({"train_steps": 7, "save_checkpoints_epochs": 2, "record_examples": False}, has_peers=False)
     assert (config.num_epochs, config.train_steps, config.save_checkpoints_steps) == (None, 7, None)
     assert not config.record_examples
