@@ -123,7 +123,7 @@ def pictures(report: Dict[str, Any], drawn: Collection[str]) -> List[Piece]:
                 f"Map of every example id in every epoch: used once, never, or more than once. {tallies}.",
                 "A row for each epoch, the example ids along it. A row without marks has used every example once. −n +m at"
                 " the end of a row: n examples never used in that epoch, m uses too many. A cross: a kill came in that"
-                " epoch.",
+                " epoch. Of more than four runs, undisturbed ones without marks are left out.",
             ),
         ),
         (
