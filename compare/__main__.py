@@ -73,7 +73,7 @@ def choose_programs(names: Optional[Sequence[str]], with_peers: bool) -> List[Pr
       UserError: there is none of a name.
     """
     known = programs.own_programs()
-    if with_peers or (programs.has_peers() and set(names or ()) - {program.name for program in known}):
+    if with_peers or set(names or ()) - {program.name for program in known}:
         known += programs.peers()
     by_name = {program.name: program for program in known}
     unknown = [name for name in names or () if name not in by_name]

@@ -12,9 +12,8 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from midepoch import config as config_lib
 from midepoch.config import TrainConfig
-from midepoch.errors import UserError
 
-# The package whose `PEERS` lists the peers.
+# The package whose `PEERS` lists the peers; another one in tests.
 PEERS_PACKAGE = "compare.peers"
 
 # The flags that a peer has.
@@ -73,30 +72,19 @@ def own_programs() -> List[Program]:
     ]
 
 
-def has_peers() -> bool:
-    """Says whether there are peers in this installation."""
-    return importlib.util.find_spec(PEERS_PACKAGE) is not None
-
-
 def peers() -> List[Program]:
-    """Returns the peers.
-
-    Raises:
-      UserError: there are none in this installation.
-    """
-    if not has_peers():
-        raise UserError("--peers: this installation has no compare/peers; leave it out, or install from the repository")
+    """Returns the peers."""
     package = importlib.import_module(PEERS_PACKAGE)
     return [
         Program(
-            peer.module,
-            f"{PEERS_PACKAGE}.{peer.module}",
+            peer.key,
+            f"{PEERS_PACKAGE}.{peer.key}",
             peer.title,
-            peer.description,
+            peer.what,
             ", ".join(peer.packages),
             True,
-            (os.path.join(os.path.dirname(package.__file__), f"{peer.module}.py"),),
-            peer.why_not(),
+            (os.path.join(os.path.dirname(package.__file__), f"{peer.key}.py"),),
+            package.why_not(peer),
         )
         for peer in package.PEERS
     ]

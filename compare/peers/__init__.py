@@ -6,8 +6,7 @@ they go on, stands in the file of that name; all else is in `harness.py` and the
 """
 
 import importlib.util
-import sys
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 
 class Peer(NamedTuple):
@@ -105,8 +104,3 @@ def why_not(peer: Peer) -> Optional[str]:
     if missing == "tensorflow_estimator":
         return "this TensorFlow has no tf.estimator; 2.15 was the last that has it (Python 3.11)"
     return f"missing: {missing} is not installed; pip install -e .[peers]" if missing else None
-
-
-def command(peer: Peer, flags: List[str]) -> List[str]:
-    """Returns the command line of a peer."""
-    return [sys.executable, "-m", f"{__name__}.{peer.key}", *flags]

@@ -122,11 +122,6 @@ def test_refused(refused, monkeypatch, arguments, said):
     assert said in refused(*arguments)
 
 
-def test_peers_that_are_not_installed(refused, monkeypatch):
-    monkeypatch.setattr(programs, "PEERS_PACKAGE", "compare.nowhere")
-    assert "--peers: this installation has no compare/peers" in refused("--peers")
-
-
 def test_without_matplotlib(refused, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -168,7 +163,9 @@ def test_command_lines():
     ]  # fmt: skip
 
 
-def test_unknown_program_without_peers(monkeypatch):
-    monkeypatch.setattr(programs, "PEERS_PACKAGE", "compare.nowhere")
-    with pytest.raises(UserError, match="there is no skip; there are lowlevel, estimator"):
-        main.choose_programs(["skip"], False)
+def test_peers_are_known_by_name():
+    assert [program.module for program in main.choose_programs(["skip", "lowlevel"], False)] == [
+        "compare.peers.skip", "lowlevel.train",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="there is no skipp; there are lowlevel, estimator, fit_model_checkpoint, "):
+        main.choose_programs(["skipp"], False)

@@ -1,25 +1,15 @@
 """Peers that need nothing and are quick, with the interface of compare/peers."""
 
-from typing import Callable, NamedTuple, Optional, Tuple
-
-
-class Peer(NamedTuple):
-    module: str
-    title: str
-    description: str
-    packages: Tuple[str, ...]
-    why_not: Callable[[], Optional[str]]
-
+from compare.peers import Peer
 
 PEERS = (
-    Peer("exact", "counts on its fingers", "remembers its place", ("python",), lambda: None),
-    Peer("forgetful", "counts on its fingers", "starts the epoch again", ("python",), lambda: None),
-    Peer("crashing", "never gets far", "does not", ("python",), lambda: None),
-    Peer(
-        "absent",
-        "is not here",
-        "cannot",
-        ("unobtainium",),
-        lambda: "it needs the package unobtainium: pip install unobtainium",
-    ),
+    Peer("exact", "counts on its fingers", "remembers its place", "", ("python",)),
+    Peer("forgetful", "counts on its fingers", "starts the epoch again", "", ("python",)),
+    Peer("crashing", "never gets far", "does not", "", ("python",)),
+    Peer("absent", "is not here", "cannot", "", ("unobtainium",)),
 )
+
+
+def why_not(peer):
+    """As that of compare/peers."""
+    return "it needs the package unobtainium: pip install unobtainium" if "unobtainium" in peer.packages else None

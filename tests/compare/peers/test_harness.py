@@ -33,7 +33,7 @@ def test_bad_flag_is_one_line_and_exit_1(tmp_path, capsys, flag, said):
 
 
 def test_bad_flag_of_a_real_process(tmp_path):
-    command = peers.command(peers.by_key("torch_state_dict"), [f"--model_dir={tmp_path}/run", "--seeds=1"])
+    command = [sys.executable, "-m", "compare.peers.torch_state_dict", f"--model_dir={tmp_path}/run", "--seeds=1"]
     ended = subprocess.run(command, text=True, capture_output=True)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
     assert not (tmp_path / "run").exists()
