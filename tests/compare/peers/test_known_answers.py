@@ -12,7 +12,7 @@ import sys
 import keras
 import pytest
 
-from compare.ledger_check import Tally, tally_epochs
+from compare.ledger_check import Tally, split_epochs
 from compare.peers import PEERS, by_key, harness, why_not
 from midepoch.ledger import read_ledger
 from tests.compare.peers import forks
@@ -47,7 +47,7 @@ def steps_of(root, key):
 
 
 def tallies(steps):
-    return tally_epochs(steps, N, B, max(steps))
+    return [epoch.tally() for epoch in split_epochs(steps, N, B, max(steps))]
 
 
 def resumed_at(root, key):
