@@ -272,10 +272,17 @@ class ExampleStream:
             return positions, ids, tf.gather(tf.reshape(records, [-1]), tf.where(places < 0, empty, places))
 
         def parse_batch(positions, ids, serialized) -> Batch:
-            positions, ids, serialized = (tf.reshape(part, [-1]) for part in (positions, ids, serialized))
-            real = tf.reshape(tf.where(ids >= 0), [-1])
-            features, labels = self._parse(tf.gather(serialized, real))
-            return features, labels, {"position": tf.gather(positions, real[0]), "example_ids": tf.gather(ids, real)}
+            if rows_per_batch == 1:  # then what fills it up comes last; a slice costs a step less than what follows
+                size = tf.reshape(tf.math.count_nonzero(ids >= 0), [1])
+                begin = tf.constant([0], tf.int64)
+                position, ids, serialized = positions[0], tf.slice(ids, begin, size), tf.slice(serialized, begin, size)
+            else:
+                positions, ids, serialized = (tf.reshape(part, [-1]) for part in (positions, ids, serialized))
+                real = tf.reshape(tf.where(ids >= 0), [-1])
+                position = tf.gather(positions, real[0])
+                ids, serialized = tf.gather(ids, real), tf.gather(serialized, real)
+            features, labels = self._parse(serialized)
+            return features, labels, {"position": position, "example_ids": ids}
 
         rows = (
             tf.data.Dataset.range(first, 2**62)
