@@ -16,7 +16,8 @@ where π(seed, e) is the permutation of epoch e:
 A batch is x[p … p+B−1], cut at the end of the epoch. Since p alone says what comes next, seeking to p and restoring an
 iterator saved at p are the same thing.
 
-While a window is used, the next one is read; a step that takes longer than the making of its batch waits for none of that.
+While a window is used, the next one is read; a step that takes longer than the making of its batch waits for none of that,
+but where the last window of an epoch is so short that it is used up before the next one has been read.
 
 Memory of `window`: at most 4 × W × (bytes of a record + 64) + 16 MB, and the parsed batches that tf.data prefetches. Of the
 four, one is the window in use; the next one is read while it is used, copied into a matrix, and copied in its new order.
@@ -46,12 +47,23 @@ _NO_BLOCK, _END_OF_WINDOW = -1, -2  # among the blocks of a window, to make thei
 
 def seeds(seed, epoch, count: int) -> tf.Tensor:
     """Returns `count` philox numbers of (seed, epoch); int64 [count]. Scalars int64 in, `seed` >= 0."""
-    key = tf.stack([tf.cast(seed, tf.int64), tf.cast(epoch, tf.int64)])
-    # What tf.random.stateless_uniform(alg="philox") computes, by two ops instead of 46: they count at every start.
-    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=key)
-    return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[count], key=key, counter=counter, alg=_PHILOX, dtype=tf.int64
-    )
+    return _numbers(tf.stack([tf.cast(seed, tf.int64), tf.cast(epoch, tf.int64)]), [count])
+
+
+# What tf.random.stateless_uniform and stateless_shuffle compute with alg="philox", by two ops instead of some forty: they
+# count at every start.
+
+
+def _numbers(seed: tf.Tensor, shape: list) -> tf.Tensor:
+    """Returns philox numbers of a seed, int64 [2]; int64."""
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.int64)
+
+
+def _shuffled(values: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Returns a vector in an order that is a function of a seed, int64 [2]."""
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
+    return tf.raw_ops.StatelessShuffle(value=values, key=key, counter=counter, alg=_PHILOX)
 
 
 class WindowOrder:
@@ -110,8 +122,9 @@ class WindowOrder:
         ids = ids[: self.num_records - window * self.window]
         places = tf.range(tf.size(ids, out_type=tf.int64))
         if self.shuffle:
-            key = tf.random.experimental.stateless_fold_in(seeds(self.seed, epoch, 2), window)
-            places = tf.random.experimental.stateless_shuffle(places, key, alg="philox")
+            # The seed of an epoch, folded with the window as tf.random.experimental.stateless_fold_in does it.
+            of_epoch = _numbers(seeds(self.seed, epoch, 2), [])
+            places = _shuffled(places, tf.stack([of_epoch, tf.cast(window, tf.int64)]))
         return tf.gather(ids, places), places
 
     def epoch_order(self, epoch: int) -> np.ndarray:
@@ -317,43 +330,39 @@ class ExampleStream:
         mean_block_bytes = sum(self.index.file_bytes) // order.num_blocks
         buffer_bytes = min(max(mean_block_bytes, 4096), _READ_BYTES)
 
-        @_plain
-        def read(block) -> tf.data.Dataset:
-            # The reader starts at the block's offset and goes on into the next files, where the block does.
-            start = tf.gather(block_starts, block)
-            file = tf.math.count_nonzero(file_starts <= start) - 1
-            paths = all_paths[file : file + files_per_block]
-            offsets = tf.pad([start - tf.gather(file_starts, file)], [[0, tf.size(paths) - 1]])
-            reader = tf.raw_ops.TFRecordDatasetV2(
-                filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
-            )
-            return tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block)
-
-        def none() -> tf.data.Dataset:
+        def nothing() -> tf.data.Dataset:
             # Not `from_tensors`: with op determinism on, one such op switches off every prefetch and parallel map.
             return tf.data.Dataset.from_tensor_slices(tf.constant([[]], tf.string))
 
         @_plain
-        def read_or_none(block) -> tf.data.Dataset:
-            return _either(block >= 0, lambda: read(block), none)
+        def read(block) -> tf.data.Dataset:
+            # The reader starts at the block's offset and goes on into the next files, where the block does. Where there is no
+            # block it has no file, and an empty row comes from what stands behind it.
+            start = tf.gather(block_starts, tf.maximum(block, 0))
+            file = tf.math.count_nonzero(file_starts <= start) - 1
+            paths = all_paths[file : tf.where(block < 0, file, file + files_per_block)]
+            offsets = tf.pad([start - tf.gather(file_starts, file)], [[0, files_per_block - 1]])[: tf.size(paths)]
+            reader = tf.raw_ops.TFRecordDatasetV2(
+                filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
+            )
+            records = tf.data.experimental.from_variant(reader, tf.TensorSpec([], tf.string)).batch(order.block)
+            return records.concatenate(nothing())
 
         @_plain
         def read_together(blocks) -> tf.data.Dataset:
-            def rows() -> tf.data.Dataset:
+            def rows() -> tf.Tensor:
                 # Each reader gives one block and is then left alone. None ever ends: all are forgotten at once, when the
                 # dataset of these rows has ended. Each end of an iterator costs a step a good part of a millisecond.
-                readers = tf.data.Dataset.from_tensor_slices(blocks).interleave(read_or_none, blocks.shape[0], block_length=1)
-                return readers.take(blocks.shape[0])
+                readers = tf.data.Dataset.from_tensor_slices(blocks).interleave(read, blocks.shape[0], block_length=1)
+                return tf.data.experimental.to_variant(readers.take(blocks.shape[0]))
 
-            return _either(tf.equal(blocks[0], _END_OF_WINDOW), none, rows)
+            def one_empty_row() -> tf.Tensor:
+                return tf.data.experimental.to_variant(nothing())
+
+            variant = tf.cond(tf.equal(blocks[0], _END_OF_WINDOW), one_empty_row, rows)
+            return tf.data.experimental.from_variant(variant, tf.TensorSpec([None], tf.string))
 
         return read_together
-
-
-def _either(condition: tf.Tensor, make: Callable[[], tf.data.Dataset], make_other: Callable[[], tf.data.Dataset]):
-    """Returns one of two datasets of records, string [*]: tf.cond takes only their variants."""
-    variants = [lambda: tf.data.experimental.to_variant(make()), lambda: tf.data.experimental.to_variant(make_other())]
-    return tf.data.experimental.from_variant(tf.cond(condition, *variants), tf.TensorSpec([None], tf.string))
 
 
 def check_position(position: tf.Tensor, examples_seen: tf.Tensor) -> tf.Operation:
