@@ -8,7 +8,6 @@ from compare.observe import Event, Observation
 STARTING, TRAINING, SAVING, EVALUATING, EXPORTING, ENDING, DEAD = (
     "starting", "training", "saving", "evaluating", "exporting", "ending", "dead"
 )  # fmt: skip
-PHASES = (STARTING, TRAINING, SAVING, EVALUATING, EXPORTING, ENDING, DEAD)
 
 _DURING = {SAVING: 2, EVALUATING: 1, EXPORTING: 1}  # what goes on at the same time: the innermost is shown
 

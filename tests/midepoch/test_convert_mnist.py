@@ -1,7 +1,6 @@
 """The converter, on small made-up files: what comes out is what went in; what is wrong is refused in one line."""
 
 import glob
-import gzip
 import os
 import subprocess
 import sys

@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from midepoch import model_dir
 from tests.whole_runs import runs, table_runs
 
 EPOCHS = 3
