@@ -72,6 +72,7 @@ def choose_programs(names: Optional[Sequence[str]], with_peers: bool) -> List[Pr
     Raises:
       UserError: there is none of a name.
     """
+    names = list(dict.fromkeys(name for name in names or () if name)) or None
     known = programs.own_programs()
     if with_peers or set(names or ()) - {program.name for program in known}:
         known += programs.peers()
@@ -139,7 +140,7 @@ def compare_runs(values: flags.FlagValues, given: Dict[str, Any], out_dir: str) 
     at_once = min(values["at_once"].value or len(os.sched_getaffinity(0)), len(specs))
     kills, kill_seed = values["kills"].value, values["kill_seed"].value
     say(f"{count(len(specs), 'run')}, {at_once} at a time, {count(kills, 'kill')} for each that is disturbed · {out_dir}")
-    os.makedirs(out_dir, exist_ok=True)
+    make_out_dir(out_dir)
     kill_plan = runs.KillPlan(config, kills, kill_seed)
     display = Display(specs, lambda: kill_plan.plan and kill_plan.plan.total_steps)
     try:
@@ -173,11 +174,26 @@ def compare_directories(directories: Sequence[str], out_dir: str) -> bool:
     found = report.of_directories(directories)
     path = report.write(found, out_dir)
     _say_table(report.terminal_table(found))
+    for run_found in found["runs"]:
+        for problem in run_found["problems"]:
+            say(f"{run_found['name']}: {problem}")
     [pair] = found["pairs"]
     for what in COMPARED:
         say(f"{what}: {said_of(pair, what)}")
     say(f"report: {path}")
     return True
+
+
+def make_out_dir(out_dir: str) -> None:
+    """Makes the directory of --out_dir.
+
+    Raises:
+      UserError: it cannot be made.
+    """
+    try:
+        os.makedirs(out_dir, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out_dir={out_dir} cannot be made: {error.strerror}; give a place that may be written") from error
 
 
 def _say_table(lines: Sequence[str]) -> None:

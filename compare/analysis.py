@@ -3,7 +3,7 @@
 `name`, `program`, `killed`: which run it is; `killed` is None for a directory that was given
 `is_peer`: whether it is one of compare/peers
 `model_dir`: the directory
-`state`: "finished", "unfinished", "stopped" (early, in order), "crashed"; `problems`: lines, what is not whole or is missing
+`state`: "finished", "unfinished", "unknown" (its run.json is lost), "stopped" (early, in order), "crashed"; `problems`: lines, what is not whole or is missing
 `task`, `versions`, `batch_size`, `num_examples`: None where nobody knows
 `step`, `epoch`, `examples_seen`: of the newest checkpoint that is whole
 `history`: starts, kills and steps done again by run.json; or None
@@ -29,12 +29,12 @@ from compare import event_files, ledgers, phases, storage
 from compare.ledger_check import Epoch, split_epochs, total
 from compare.ledgers import Ledger
 from compare.observe import Observation
+from compare.peers.harness import METRICS_FILE
 from compare.runs import FINISHED, Outcome
 from midepoch import checkpoint_parts, contract, exports, inventory, model_dir
 from midepoch.errors import UserError
 
-UNFINISHED = "unfinished"
-_PEER_METRICS_FILE = "metrics.json"
+UNFINISHED, UNKNOWN = "unfinished", "unknown"
 
 
 class Run(NamedTuple):
@@ -89,7 +89,7 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
         "is_peer": False,
         "killed": killed,
         "model_dir": directory,
-        "state": FINISHED if found["finished"] else UNFINISHED,
+        "state": {True: FINISHED, False: UNFINISHED}.get(found["finished"], UNKNOWN),
         "problems": problems,
         "task": found["task"],
         "versions": found["versions"],
@@ -99,7 +99,7 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
         "step": found["step"],
         "epoch": found["epoch"],
         "examples_seen": found["examples_seen"],
-        "history": found["history"],
+        "history": found["history"] if isinstance(found["history"], dict) else None,
         "best": found["best"],
         "last": found["last"],
         # What lies beyond the newest checkpoint would be done again.
@@ -131,7 +131,7 @@ def look_at_peer(directory: str, name: str, program: str, num_examples: int, bat
     """
     problems: List[str] = []
     ledger = ledgers.read(os.path.join(directory, model_dir.EXAMPLES_FILE))
-    metrics = model_dir.read_json(os.path.join(directory, _PEER_METRICS_FILE))
+    metrics = model_dir.read_json(os.path.join(directory, METRICS_FILE))
     metrics = metrics if isinstance(metrics, dict) else None
     step = max(ledger.ids, default=0) if ledger else 0
     examples = _examples(ledger, num_examples, batch_size, step, 0, None, problems) if ledger else None

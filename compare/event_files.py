@@ -26,7 +26,7 @@ class Scalars(NamedTuple):
       shown: tag → {step: value}: what TensorBoard shows, each step once.
       written: tag → all values in the order they were written, those of steps that were done again included.
       starts: the starts, in order.
-      cut: names of files that end in a record that cannot be read; what stands before it is in the above.
+      cut: names of files that end in a record that cannot be read, or cannot be read at all; what stands before it is in the above.
     """
 
     shown: Dict[str, Dict[int, float]]
@@ -43,7 +43,7 @@ def read_scalars(directory: str) -> Scalars:
             # The messages and their reader have public names in compat.v1 only.
             for event in tf.compat.v1.train.summary_iterator(path):
                 _take(found, event)
-        except tf.errors.DataLossError:  # a kill has cut it
+        except tf.errors.OpError:  # a kill has cut it; or it may not be read
             found.cut.append(os.path.basename(path))
     return found
 

@@ -4,6 +4,7 @@ A kill teaches something where there is something to lose: in mid-epoch, some wa
 before the next, since a process does not die in the moment in which its death is decided.
 """
 
+import bisect
 import random
 from typing import List, NamedTuple, Optional, Tuple
 
@@ -61,10 +62,12 @@ def kill_steps(grid: Grid, kills: int, seed: int) -> List[int]:
     # Not before the first epoch and the first checkpoint are behind, where the run is long enough for that.
     first = max(grid.saves[1], grid.epoch_steps or 0)
     first = first if first + 2 * kills < grid.total_steps else 0
+    longest = max(b - a for a, b in zip(grid.saves, grid.saves[1:]))
     chooser, chosen = random.Random(f"{seed}"), []
+    saves = set(grid.saves)
     bounds = [first + (grid.total_steps - first) * number // max(kills, 1) for number in range(kills + 1)]
     for begin, end in zip(bounds, bounds[1:]):
-        steps = [(_worth(grid, step), step) for step in range(max(begin, 1), end) if step not in grid.saves]
+        steps = [(_worth(grid, longest, step), step) for step in range(max(begin, 1), end) if step not in saves]
         if not steps:
             raise UserError(
                 f"--kills={kills} is too many for a run of {grid.total_steps} steps; give fewer, or train longer, or save"
@@ -75,11 +78,16 @@ def kill_steps(grid: Grid, kills: int, seed: int) -> List[int]:
     return chosen
 
 
-def _worth(grid: Grid, step: int) -> Tuple[bool, bool, bool]:
-    """Returns how good a step is for a kill: in mid-epoch, told of on the terminal, far from the checkpoints; in this order."""
-    before = max(save for save in grid.saves if save <= step)
-    after = min(save for save in grid.saves if save > step)
-    longest = max(b - a for a, b in zip(grid.saves, grid.saves[1:]))
+def _worth(grid: Grid, longest: int, step: int) -> Tuple[bool, bool, bool]:
+    """Returns how good a step is for a kill: in mid-epoch, told of on the terminal, far from the checkpoints; in this order.
+
+    Args:
+      grid: of the run.
+      longest: the longest way between two checkpoints, in steps.
+      step: between the first and the last checkpoint, and none of those.
+    """
+    number = bisect.bisect(grid.saves, step)
+    before, after = grid.saves[number - 1], grid.saves[number]
     far_from_saves = step - before >= _AFTER_SAVE * longest and after - step >= _BEFORE_SAVE * longest
     in_mid_epoch = True
     if grid.epoch_steps:

@@ -78,6 +78,11 @@ def split_epochs(
             epoch = epochs.get(number, Epoch(number, 0, collections.Counter()))
             epoch.times.update(steps.get(step, ()))
             epochs[number] = epoch._replace(expected=epoch.expected + size(step))
+        done_of_last = (last_step - 1) % epoch_steps + 1
+        if done and done_of_last < epoch_steps:  # a peer's batches may be short elsewhere: what may still come is not lost
+            present = [step for step in done[-done_of_last:] if step in steps]
+            short = sum(size(step) - len(steps[step]) for step in present)
+            epochs[number] = epochs[number]._replace(expected=epochs[number].expected - short)
         return list(epochs.values())
     return _split_at_positions([i for step in done for i in steps[step]], num_examples, examples_seen)
 

@@ -39,7 +39,7 @@ def read(path: str) -> Optional[Ledger]:
                 entry = json.loads(line)
                 step, ids, loss = int(entry["step"]), [int(i) for i in entry["example_ids"]], entry.get("loss")
                 loss = None if loss is None else float(loss)
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, OverflowError, TypeError, KeyError, AttributeError):
                 continue
             done_again += step in ledger.ids
             ledger.ids[step] = ids

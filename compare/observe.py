@@ -16,6 +16,7 @@ from typing import Callable, List, NamedTuple, Optional, Sequence
 from compare.children import Children
 from compare.watch import Change, Watch
 from midepoch import exports, model_dir
+from midepoch.errors import UserError
 
 # What can happen in a process.
 STEP, RESUMED, SAVE_BEGAN, SAVE_ENDED, EVALUATED, EXPORT_BEGAN, EXPORT_ENDED = (
@@ -127,9 +128,14 @@ def observe(
 
     Raises:
       compare.children.Stopped: the comparison has been stopped.
-      OSError: the directory cannot be watched.
+      UserError: the directory cannot be made or watched.
     """
-    watch = Watch(directory, subdirectories)
+    try:
+        watch = Watch(directory, subdirectories)
+    except (OSError, AttributeError) as error:  # the latter on another system than Linux
+        raise UserError(
+            f"{directory} cannot be made and watched: {error}; compare needs room there, and Linux with its inotify"
+        ) from error
     tail = _LedgerTail(os.path.join(directory, model_dir.EXAMPLES_FILE))
     events: List[Event] = []
     was_killed = False

@@ -100,15 +100,20 @@ def _losses(a: Dict[int, float], b: Dict[int, float]) -> Optional[Dict[str, Any]
     steps = sorted(a.keys() & b.keys())
     if not steps:
         return None
-    first = next((step for step in steps if a[step] != b[step]), None)
+    first = next((step for step in steps if not _same(a[step], b[step])), None)
     found = {"steps": len(steps), "equal": first is None, "first_step": first}
     if first is not None:
         found.update(a=a[first], b=b[first], largest=max(abs(a[step] - b[step]) for step in steps))
     return found
 
 
+def _same(a: Any, b: Any) -> bool:
+    """Says whether two values are equal; NaN is equal to NaN."""
+    return a == b or (a != a and b != b)
+
+
 def _metrics(a: Optional[Dict[str, Any]], b: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
     if not a or not b:
         return None
-    name = next((name for name in sorted({*a, *b}) if a.get(name) != b.get(name)), None)
+    name = next((name for name in sorted({*a, *b}) if not _same(a.get(name), b.get(name))), None)
     return {"equal": name is None, "text": None if name is None else f"{name}: {a.get(name)} and {b.get(name)}"}

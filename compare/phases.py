@@ -135,7 +135,7 @@ def kills(observations: Sequence[Observation], planned: Sequence[int]) -> List[D
             continue
         after = observations[number + 1] if number + 1 < len(observations) else None
         steps = steps_of(killed)
-        step = max([steps[-1].step] if steps else [], default=resumed_at(killed) or 0)
+        step = steps[-1].step if steps else resumed_at(killed) or 0
         resumed = resumed_at(after) if after else None
         told = steps_of(after) if after else []
         first_new = next((event.at for event in told if event.step > step), None)

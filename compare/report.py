@@ -28,8 +28,9 @@ from compare.cells import NOTHING
 from compare.figures import drawings
 from compare.programs import Program
 from compare.runs import CRASHED, FINISHED, KillPlan, Outcome
+from midepoch import config as config_lib
 from midepoch import model_dir
-from midepoch.errors import UserError
+from midepoch.errors import UserError, one_line
 
 HTML_FILE, MARKDOWN_FILE, JSON_FILE = "report.html", "report.md", "report.json"
 _FIGURES = "figures"
@@ -70,22 +71,19 @@ def of_outcomes(
             else:
                 run = analysis.look_at_directory(directory, spec.name, spec.killed)
                 num_examples = run.facts["num_examples"]
-        except UserError as error:
+        except (UserError, OSError, tf.errors.OpError) as error:  # what one run has left must not cost the report of all
             if outcome.state == FINISHED:
-                failures.append({"name": spec.name, "why": str(error), "last_lines": outcome.observations[-1].last_lines})
+                last_lines = outcome.observations[-1].last_lines
+                failures.append({"name": spec.name, "why": one_line(error), "last_lines": last_lines})
             continue
         runs.append(analysis.add_observed(run, outcome))
     ran = [program for program in chosen if program.why_not is None]
-    config = outcomes[0].spec.config if outcomes else None
+    flags = config_lib.to_flagfile(outcomes[0].spec.config).splitlines() if outcomes else []
     plan = kill_plan.plan
     report = {
         "made": {**_made(), "out_dir": out_dir, "at_once": at_once},
         "plan": {
-            "flags": (
-                [flag for flag in programs.command(_ANY, config)[3:] if not flag.startswith("--model_dir=")]
-                if config
-                else []
-            ),
+            "flags": [flag for flag in flags if not flag.startswith("--model_dir=")],
             "kills": kills,
             "kill_seed": kill_seed,
             "kill_steps": kill_plan.steps,
@@ -131,19 +129,19 @@ def write(report: Dict[str, Any], out_dir: str) -> str:
       report: what report.json holds.
       out_dir: where to; made if missing.
     """
-    os.makedirs(os.path.join(out_dir, _FIGURES), exist_ok=True)
     drawn = drawings.draw(report)
     report_document = sections.make(report, drawn)
     images = {name: os.path.join(_FIGURES, f"{name}.png") for name in drawn}
-    for name, drawing in drawn.items():
-        with open(os.path.join(out_dir, images[name]), "wb") as file:
-            file.write(drawing.png)
     svgs = {name: drawing.svg for name, drawing in drawn.items()}
     texts = {
         JSON_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n",
         MARKDOWN_FILE: markdown.render(report_document, images),
         HTML_FILE: html_page.render(report_document, svgs),
     }
+    os.makedirs(os.path.join(out_dir, _FIGURES), exist_ok=True)
+    for name, drawing in drawn.items():
+        with open(os.path.join(out_dir, images[name]), "wb") as file:
+            file.write(drawing.png)
     for name, text in texts.items():
         model_dir.write_atomically(os.path.join(out_dir, name), text)
     return os.path.join(out_dir, HTML_FILE)
@@ -156,10 +154,6 @@ def terminal_table(report: Dict[str, Any]) -> List[str]:
     shown = [column for column in zip(*rows) if any(cell != NOTHING for cell in column[1:])]
     widths = [max(map(len, column)) for column in shown]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in zip(*shown)]
-
-
-# Any of the two programs, whose flags are the same.
-_ANY = Program("", "", "", "", "", False, (), None)
 
 
 def _made() -> Dict[str, Any]:

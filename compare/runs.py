@@ -9,12 +9,10 @@ from compare import kills, observe, programs
 from compare.children import Children, Stopped
 from compare.observe import Event, Observation, Plan
 from compare.programs import Program
+from midepoch import cli
 from midepoch.config import TrainConfig
-from midepoch.errors import UserError
 
 FINISHED, STOPPED, CRASHED = "finished", "stopped", "crashed"
-
-_EXIT_STOPPED = 75
 
 
 class RunSpec(NamedTuple):
@@ -119,9 +117,9 @@ def carry_out(
       UserError: a run cannot be killed as planned, or not be watched.
       BaseException: what a signal handler raises.
     """
-    pool = concurrent.futures.ThreadPoolExecutor(max(at_once, 1))
-    futures = [pool.submit(_carry_out, spec, kill_plan, children, tell, tell_end) for spec in runs]
+    pool = concurrent.futures.ThreadPoolExecutor(at_once)
     try:
+        futures = [pool.submit(_carry_out, spec, kill_plan, children, tell, tell_end) for spec in runs]
         concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
         failed = [future for future in futures if future.done() and future.exception()]
         if failed:
@@ -156,12 +154,9 @@ def _carry_out(
 
     while True:
         command = programs.command(spec.program, spec.config)
-        try:
-            observation = observe.observe(
-                command, directory, subdirectories, directory + ".log", children, is_to_die, lambda event: tell(spec, event)
-            )
-        except (OSError, AttributeError) as error:  # no inotify: too many watches, or another system than Linux
-            raise UserError(f"{directory} cannot be watched: {error}; compare needs Linux and its inotify") from error
+        observation = observe.observe(
+            command, directory, subdirectories, directory + ".log", children, is_to_die, lambda event: tell(spec, event)
+        )
         if children.stopped:
             raise Stopped
         observations.append(observation)
@@ -169,5 +164,5 @@ def _carry_out(
             planned.append(kill_plan.steps[len(planned)])
         tell_end(spec, observation)
         if not observation.was_killed:
-            ends = {0: FINISHED, _EXIT_STOPPED: STOPPED}
+            ends = {cli.EXIT_FINISHED: FINISHED, cli.EXIT_STOPPED: STOPPED}
             return Outcome(spec, ends.get(observation.exit_code, CRASHED), observations, planned)

@@ -21,20 +21,21 @@ def judge(report: Dict[str, Any], least_accuracy: Optional[float]) -> List[Verdi
     """
     verdicts: List[Verdict] = [(False, f"{failure['name']}: {failure['why']}") for failure in report["failures"]]
     runs = [run for run in report["runs"] if not run["is_peer"]]
+    by_name = {run["name"]: run for run in runs}
     for program in dict.fromkeys(run["program"] for run in runs):
         own = {run["killed"]: run for run in runs if run["program"] == program}
         if True in own:
             verdicts += _kills(own[True], report["plan"])
         verdicts += _examples(program, own)
         verdicts += [
-            _pair(f"{program}, killed and undisturbed", pair)
+            _pair(f"{program}, killed and undisturbed", pair, by_name)
             for pair in report["pairs"]
             if pair["kind"] == KILLED and pair["a"] == own.get(True, {}).get("name")
         ]
         if least_accuracy is not None:
             verdicts.append(_accuracy(program, own, least_accuracy))
     both = " and ".join(dict.fromkeys(run["program"] for run in runs))
-    return verdicts + [_pair(both, pair) for pair in report["pairs"] if pair["kind"] == PROGRAMS]
+    return verdicts + [_pair(both, pair, by_name) for pair in report["pairs"] if pair["kind"] == PROGRAMS]
 
 
 def _kills(run: Dict[str, Any], plan: Dict[str, Any]) -> List[Verdict]:
@@ -68,8 +69,8 @@ def place(step: int, epoch_steps: Optional[int]) -> str:
 
 
 def _examples(program: str, own: Dict[bool, Dict[str, Any]]) -> List[Verdict]:
-    """Judges the examples lost and repeated by the runs of one program, where they were recorded."""
-    tallies = {killed: run["examples"] for killed, run in own.items() if run["examples"]}
+    """Judges the examples lost and repeated by the runs of one program that came to their end, where they were recorded."""
+    tallies = {killed: run["examples"] for killed, run in own.items() if run["examples"] and run["state"] == FINISHED}
     if not tallies:
         return []
     shown = {killed: f"{examples['lost']} / {examples['repeated']}" for killed, examples in tallies.items()}
@@ -78,8 +79,8 @@ def _examples(program: str, own: Dict[bool, Dict[str, Any]]) -> List[Verdict]:
     return [(good, f"{program}: examples lost / repeated: {text.strip()}")]
 
 
-def _pair(what: str, pair: Dict[str, Any]) -> Verdict:
-    """Judges two runs that should be equal in everything; `what` says which."""
+def _pair(what: str, pair: Dict[str, Any], runs: Dict[str, Dict[str, Any]]) -> Verdict:
+    """Judges two runs that should be equal in everything; `what` says which, `runs` are all by their names."""
     weights = pair["weights"]
     if not weights:
         return False, f"{what}: they have no checkpoint of the same step"
@@ -88,6 +89,9 @@ def _pair(what: str, pair: Dict[str, Any]) -> Verdict:
         return False, f"{what}: weights differ at step {weights['first_step']}: {weights['text']}"
     if others:
         return False, f"{what}: the weights are bit-identical, but not the {', '.join(others)}"
+    last = weights["steps"][-1]
+    if any(runs[pair[side]]["state"] != FINISHED or runs[pair[side]]["step"] != last for side in ("a", "b")):
+        return False, f"{what}: bit-identical up to step {last}, beyond which there is nothing to compare"
     return True, f"{what}: final weights bit-identical"
 
 

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from compare.kills import Grid, kill_steps, make_grid
@@ -55,3 +57,11 @@ def test_too_many_kills():
         kill_steps(GRID, 300, 1)
     with pytest.raises(UserError, match="--kills=1 is too many"):  # every step is saved
         kill_steps(make_grid(config(save_checkpoints_steps=1), 288, 24), 1, 1)
+
+
+def test_a_long_run_is_planned_at_once():
+    long = config(num_epochs=None, train_steps=200_000, save_checkpoints_steps=10)
+    grid = make_grid(long, 200_000, None)
+    began = time.process_time()
+    assert len(kill_steps(grid, 3, 1)) == 3
+    assert time.process_time() - began < 5  # was minutes: each step looked at every checkpoint

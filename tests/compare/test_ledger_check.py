@@ -83,3 +83,10 @@ def test_tally_of_a_model_dir_goes_by_the_last_line_of_a_step(tmp_path):
 def test_tally_of_a_model_dir_that_has_lost_a_batch(tmp_path):
     write_run(tmp_path, list({**TWO_EPOCHS, 4: [1, 3]}.items()))
     assert tally_run(str(tmp_path)) == Tally(2, 2)
+
+
+def test_a_short_batch_in_an_epoch_that_is_not_whole_has_lost_nothing():
+    begun_anew = {1: [3, 0], 2: [1, 4], 3: [2], 4: [0, 1], 5: [2]}
+    assert [epoch.tally() for epoch in split_epochs(begun_anew, 5, 2, last_step=5)] == [Tally(0, 0), Tally(0, 0)]
+    whole = {**begun_anew, 6: [3]}
+    assert split_epochs(whole, 5, 2, last_step=6)[-1].tally() == Tally(1, 0)

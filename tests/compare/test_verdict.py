@@ -14,6 +14,7 @@ def run(program, killed, **changes):
         "is_peer": False,
         "killed": killed,
         "state": "finished",
+        "step": 288,
         "examples": {"lost": 0, "repeated": 0},
         "best": {"accuracy": 0.93},
         "observed": {"kills": [kill()] if killed else []},
@@ -22,7 +23,7 @@ def run(program, killed, **changes):
 
 
 def pair(a, b, kind="killed", **changes):
-    equal = {"equal": True}
+    equal = {"equal": True, "steps": [250, 288]}
     return {"a": a, "b": b, "kind": kind, "weights": equal, "examples": equal, "losses": equal, "metrics": equal, **changes}
 
 
@@ -66,6 +67,8 @@ def test_a_run_that_resumed_as_it_should():
         ),
         ({"pair_changes": {"weights": None}}, "no checkpoint of the same step"),
         ({"pair_changes": {"losses": {"equal": False}}}, "bit-identical, but not the losses"),
+        ({"killed": {"state": "crashed", "step": 250}}, "bit-identical up to step 288, beyond which there is nothing"),
+        ({"pair_changes": {"weights": {"equal": True, "steps": [250]}}}, "bit-identical up to step 250, beyond which"),
         (
             {"failures": [{"name": "estimator, killed", "why": "ended with exit code 1"}]},
             "estimator, killed: ended with exit code 1",
@@ -77,6 +80,12 @@ def test_what_is_wrong_is_said(changes, said):
     assert any(said in line for line in bad)
 
 
+def test_examples_of_a_run_that_did_not_come_to_its_end_are_not_judged():
+    crashed = {"state": "crashed", "step": 50}
+    found = judge(report(killed=crashed, undisturbed=crashed), least_accuracy=None)
+    assert not any("examples lost" in line for _, line in found)
+
+
 def test_accuracy_counts_only_where_one_is_wanted():
     assert all(good for good, _ in judge(report(killed={"best": None}), least_accuracy=None))
 
@@ -86,7 +95,7 @@ def test_two_programs_that_differ():
     both = [run("lowlevel", False), run("estimator", False)]
     differing = {"equal": False, "first_step": 50, "text": "fc/bias: 1 of 3 values differ"}
     plan = {"kills": 0, "kill_steps": [], "epoch_steps": 24}
-    for weights, expected in (({"equal": True}, True), (differing, False)):
+    for weights, expected in (({"equal": True, "steps": [288]}, True), (differing, False)):
         found = judge(report(runs=both, plan=plan, pairs=[pair(*names, kind="programs", weights=weights)]), None)
         assert found[-1][0] is expected and found[-1][1].startswith("lowlevel and estimator: ")
 
