@@ -1,5 +1,6 @@
 """A report as Markdown, with its figures as files beside it."""
 
+import re
 from typing import Dict
 
 from compare import document
@@ -29,7 +30,9 @@ def _render(piece: Piece, images: Dict[str, str]) -> str:
         return f"![{_escaped(piece.alt)}]({images[piece.name]})\n\n{_escaped(piece.caption)}"
     if isinstance(piece, document.Verdicts):
         return "\n".join(f"- {'ok' if good else '**BAD**'}: {_escaped(text)}" for good, text in piece.lines)
-    return "\n".join(["```", *piece.lines, "```"])
+    # A fence ends at one that is as long: longer than any in the text.
+    fence = "`" * max([3, *(len(ticks) + 1 for line in piece.lines for ticks in re.findall("`+", line))])
+    return "\n".join([fence, *piece.lines, fence])
 
 
 def _escaped(text: str) -> str:
