@@ -1,16 +1,19 @@
 """Sections of a report: what runs cost, what they store, what they have shown that they can do, how long the code is."""
 
-from typing import Any, Dict, List, Optional
+import os
+from typing import Any, Dict, List, Optional, Tuple
 
-from compare import cells
+from compare import cells, code_lines, programs
 from compare.cells import NOTHING
 from compare.document import Heading, Piece, Table
+from compare.pairs import KILLED
 from midepoch.console import count, size
 
 _PARTS = ("weights", "optimizer", "iterator", "other", "total")
 
 
 def cost(report: Dict[str, Any]) -> List[Piece]:
+    """Returns the tables of the runs' times, and of the bytes on disk and in memory; nothing without runs."""
     if not report["runs"]:
         return []
     times, sizes = [], []
@@ -57,6 +60,7 @@ def cost(report: Dict[str, Any]) -> List[Piece]:
 
 
 def peak_memory(run: Dict[str, Any]) -> Optional[int]:
+    """Returns the most memory that a process of a run had, in bytes; None if nobody has watched it."""
     return (
         max((process["peak_memory_bytes"] for process in run["observed"]["processes"]), default=None)
         if run["observed"]
@@ -65,6 +69,7 @@ def peak_memory(run: Dict[str, Any]) -> Optional[int]:
 
 
 def stored(report: Dict[str, Any]) -> List[Piece]:
+    """Returns the table of the files that each program leaves, those of one purpose side by side; nothing without files."""
     by_kind: Dict[tuple, List[Dict[str, Any]]] = {}
     seen = set()
     for number, run in enumerate(report["runs"]):
@@ -80,7 +85,7 @@ def stored(report: Dict[str, Any]) -> List[Piece]:
     for (_, what, _, name, _), kinds in sorted(by_kind.items()):
         files, together = (sum(kind[of] for kind in kinds) for of in ("files", "bytes"))
         rows.append([what or NOTHING, name, ", ".join(kind["where"] for kind in kinds), str(files), size(together)])
-    note = "At the end of the run; of several runs of a program, the one that was killed. <n> stands for a number."
+    note = "At the end of the run; of several runs of a program, the first in the table of runs. <n> stands for a number."
     header = ["what", "program" if report["plan"] else "run", "where", "files", "bytes"]
     return [Heading("What each stores, and where"), Table(header, rows, note if report["plan"] else "")] if rows else []
 
@@ -97,17 +102,19 @@ def features(report: Dict[str, Any]) -> List[Piece]:
             again = [kill["resumed_at"] for kill in deaths]
             shown["goes on after SIGKILL"] = "no" if None in again else "from step 0" if not any(again) else "yes"
             epoch_steps = report["plan"]["epoch_steps"]
-            if epoch_steps:
-                shown["goes on in mid-epoch"] = "yes" if any(step and step % epoch_steps for step in again) else "no"
+            # Not "no": where it has gone on with an epoch's first step, there may have been no checkpoint behind that.
+            if epoch_steps and any(step and step % epoch_steps for step in again):
+                shown["goes on in mid-epoch"] = "yes"
             examples = run["examples"]
             if examples:
                 none = examples["lost"] == examples["repeated"] == 0
                 shown["each example once an epoch, for all the kills"] = "yes" if none else "no"
     for pair in report["pairs"]:
-        if pair["kind"] == "killed":
-            program = next(run["program"] for run in report["runs"] if run["name"] == pair["a"])
+        run = next(run for run in report["runs"] if run["name"] == pair["a"])
+        # A run that is called killed may have been let live.
+        if pair["kind"] == KILLED and run["observed"] and run["observed"]["kills"]:
             equal = [pair[name]["equal"] for name in ("weights", "losses", "metrics") if pair[name]]
-            columns.setdefault(program, {})["killed and undisturbed end alike, bit for bit"] = (
+            columns.setdefault(run["program"], {})["killed and undisturbed end alike, bit for bit"] = (
                 "yes" if equal and all(equal) else "no"
             )
     names = list(dict.fromkeys(feature for shown in columns.values() for feature in shown))
@@ -115,8 +122,9 @@ def features(report: Dict[str, Any]) -> List[Piece]:
         return []
     rows = [[feature, *(shown.get(feature, NOTHING) for shown in columns.values())] for feature in names]
     note = (
-        "As far as these runs have shown it. What is promised beyond them, such as what comes of damage, stands in"
-        " BUILD_NOTES.md."
+        f"As far as these runs have shown it; {NOTHING}: they have not. In mid-epoch: it says that it goes on at a step"
+        " within an epoch; whether it does so with the right examples is in the row of the examples. What is promised beyond"
+        " these runs, such as what comes of damage, stands in BUILD_NOTES.md."
     )
     pieces: List[Piece] = [Heading("What each can do"), Table(["", *columns], rows, note)]
     titles = [[program[name] for name in ("name", "title", "description", "needs")] for program in report["programs"]]
@@ -124,6 +132,7 @@ def features(report: Dict[str, Any]) -> List[Piece]:
 
 
 def code(report: Dict[str, Any]) -> List[Piece]:
+    """Returns the table of how long the programs are, and what they share; nothing where none was run."""
     if not report["programs"]:
         return []
     rows = [[p["name"], str(p["code_lines"]), str(p["files"])] for p in report["programs"]]
@@ -131,4 +140,20 @@ def code(report: Dict[str, Any]) -> List[Piece]:
         ["midepoch (the library of both programs)", str(report["library"]["code_lines"]), str(report["library"]["files"])]
     )
     note = "Without blank lines, comments and docstrings."
+    if any(p["is_peer"] for p in report["programs"]):
+        lines, files = _shared_by_peers()
+        rows.append([f"shared by the peers ({programs.PEERS_PACKAGE.replace('.', '/')})", str(lines), str(files)])
+        note += (
+            " Of a peer: only how it saves and goes on; what all of them need, such as flags, ledger, network and data, is"
+            " in the modules that they share; no peer needs all of these."
+        )
     return [Heading("Lines of code"), Table(["program", "lines of code", "files"], rows, note)]
+
+
+def _shared_by_peers() -> Tuple[int, int]:
+    """Returns the lines of code and the number of the modules beside the peers that are no peers themselves."""
+    own = {os.path.abspath(path) for peer in programs.peers() for path in peer.sources}
+    folders = {os.path.dirname(path) for path in own}
+    paths = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".py")]
+    shared = [path for path in paths if path not in own]
+    return code_lines.count_files(shared), len(shared)

@@ -5,6 +5,7 @@ from typing import Any, Collection, Dict, List
 from compare import cells
 from compare.cells import NOTHING
 from compare.document import Heading, Picture, Piece, Table
+from compare.verdict import place
 from midepoch.console import count
 
 # What of two runs is compared.
@@ -12,6 +13,7 @@ COMPARED = ("weights", "examples", "losses", "metrics")
 
 
 def equality(report: Dict[str, Any]) -> List[Piece]:
+    """Returns the table of the pairs of runs that were compared, and in what they are equal; nothing without pairs."""
     if not report["pairs"]:
         return []
     rows = []
@@ -28,11 +30,10 @@ def equality(report: Dict[str, Any]) -> List[Piece]:
 def said_of(pair: Dict[str, Any], what: str) -> str:
     """Returns in words how two runs compare in one of `COMPARED`."""
     found = pair[what]
-    return (
-        NOTHING
-        if not found
-        else {"weights": _weights, "examples": _examples, "losses": _losses, "metrics": _metrics}[what](found)
-    )
+    if not found:
+        # Into the checkpoints of a peer nobody looks.
+        return "no checkpoint of the same step" if what == "weights" and not pair["is_peer"] else NOTHING
+    return {"weights": _weights, "examples": _examples, "losses": _losses, "metrics": _metrics}[what](found)
 
 
 def _weights(weights: Dict[str, Any]) -> str:
@@ -41,7 +42,13 @@ def _weights(weights: Dict[str, Any]) -> str:
     largest = "" if weights["largest"] is None else f"; largest difference {weights['largest']:.3g}"
     more = weights["tensors_differing"] - 1
     others = f" and {count(more, 'tensor')} more" if more else ""
-    return f"differ first at step {weights['first_step']}: {weights['text']}{others}{largest}"
+    first, steps = weights["first_step"], weights["steps"]
+    before = [step for step in steps if step < first]
+    if before:
+        known = f"still equal at step {before[-1]}"
+    else:
+        known = f"the {f'first of {len(steps)} steps' if len(steps) > 1 else 'only one'} that both still have"
+    return f"differ first at step {first} ({known}): {weights['text']}{others}{largest}"
 
 
 def _examples(examples: Dict[str, Any]) -> str:
@@ -64,17 +71,16 @@ def _metrics(metrics: Dict[str, Any]) -> str:
 
 
 def kills(report: Dict[str, Any]) -> List[Piece]:
+    """Returns the table of the kills that were seen, with what each has cost in steps and seconds; nothing without kills."""
     rows = []
     for run in report["runs"]:
         for number, kill in enumerate(run["observed"]["kills"] if run["observed"] else (), 1):
-            epoch_steps = report["plan"]["epoch_steps"]
-            epoch, done = divmod(kill["step"], epoch_steps or 1)
             rows.append(
                 [
                     f"{run['program']}, kill {number}",
                     str(kill["planned_step"]),
                     str(kill["step"]),
-                    f"{epoch + 1}, {done}/{epoch_steps}" if epoch_steps else NOTHING,
+                    place(kill["step"], report["plan"]["epoch_steps"]).strip(" ()") or NOTHING,
                     cells.text(kill["resumed_at"]),
                     cells.text(kill["steps_done_again"]),
                     cells.number(kill["work_lost_secs"], 2),
@@ -85,7 +91,7 @@ def kills(report: Dict[str, Any]) -> List[Piece]:
     if not rows:
         return []
     header = [
-        "run", "planned after step", "had done step", "epoch, batch", "resumed at step", "steps done again", "work lost, s",
+        "run", "planned after step", "had done step", "which is", "resumed at step", "steps done again", "work lost, s",
         "to the first step, s", "to the first new step, s",
     ]  # fmt: skip
     note = (
@@ -98,6 +104,12 @@ def kills(report: Dict[str, Any]) -> List[Piece]:
 
 
 def pictures(report: Dict[str, Any], drawn: Collection[str]) -> List[Piece]:
+    """Returns the figures, each under its heading.
+
+    Args:
+      report: what report.json holds.
+      drawn: the names of the figures that there are; the others are left out.
+    """
     names = ", ".join(run["name"] for run in report["runs"])
     tallies = "; ".join(
         f"{run['name']}: {run['examples']['lost']} lost, {run['examples']['repeated']} repeated"

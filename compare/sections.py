@@ -21,6 +21,7 @@ def make(report: Dict[str, Any], drawn: Collection[str]) -> Document:
     pieces = [
         *_introduction(report),
         *_runs(report),
+        *_differing_settings(report),
         *equality(report),
         *kills(report),
         *pictures(report, drawn),
@@ -47,12 +48,10 @@ def _introduction(report: Dict[str, Any]) -> List[Piece]:
     if plan is None:
         text = "Two directories, compared as they are. Nothing was trained for this."
     else:
-        at = ", ".join(map(str, plan["kill_steps"] or []))
-        deaths = f"and once killed {count(plan['kills'], 'time')} by SIGKILL (after step {at}) and started again"
-        steps = count(plan["total_steps"], "step") if plan["total_steps"] else "its steps"
+        steps = f"{count(plan['total_steps'], 'step')} long" if plan["total_steps"] else "how many steps long is not known"
         text = (
-            f"Each program trained the same task with the same seed and flags, as real processes, {steps} long: once"
-            f" undisturbed, {deaths if plan['kills'] else 'and once more'} by the same command."
+            f"Each program trained the same task with the same seed and flags, as real processes, {steps}: once"
+            f" undisturbed, {_second_runs(report)}"
         )
     pieces: List[Piece] = [
         Paragraph(f"{text} {made['at']}, {made['machine']}, Python {made['python']}, TensorFlow {made['tensorflow']}.")
@@ -60,6 +59,41 @@ def _introduction(report: Dict[str, Any]) -> List[Piece]:
     if report["verdict"]:
         pieces.append(Verdicts([(good, text) for good, text in report["verdict"]]))
     return pieces
+
+
+def _second_runs(report: Dict[str, Any]) -> str:
+    """Returns what has become of the runs that are called killed, as the end of a sentence; what was seen, not the plan."""
+    disturbed = [run["observed"]["kills"] for run in report["runs"] if run["killed"] and run["observed"]]
+    steps = sorted({kill["planned_step"] for kills_of_run in disturbed for kill in kills_of_run})
+    if not steps:
+        # A run that has left nothing to look at may have been killed all the same.
+        unseen = any(failure["name"] not in {run["name"] for run in report["runs"]} for failure in report["failures"])
+        known = "as far as can be seen, " if unseen and report["plan"]["kill_steps"] else ""
+        called = ", though the second runs are called “killed”" if disturbed else ""
+        return f"and once more by the same command; {known}nothing was killed{called}."
+    least, most = (of(map(len, disturbed)) for of in (min, max))
+    number = count(most, "kill") if least == most else f"{least} to {count(most, 'kill')}"
+    planned = f"planned after {'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps))}"
+    return f"and once with {number} by SIGKILL ({planned}), each time started again by the same command."
+
+
+def _differing_settings(report: Dict[str, Any]) -> List[Piece]:
+    """Returns the table of what two directories that were given were not trained alike with; nothing if there is none."""
+    if report["plan"] is not None:
+        return []
+    runs = report["runs"]
+    settings = {name: [run[name] for run in runs] for name in ("program", "task", "seed", "batch_size")}
+    for name in dict.fromkeys(name for run in runs for name in run["versions"] or ()):
+        settings[f"version of {name}"] = [(run["versions"] or {}).get(name) for run in runs]
+    rows = [
+        [name, *map(cells.text, values)]
+        for name, values in settings.items()
+        if any(value != values[0] for value in values[1:])
+    ]
+    if not rows:
+        return []
+    note = "Of the program, the task, the seed, the batch size and the versions; other flags are not compared."
+    return [Heading("Settings that differ"), Table(["", *(run["name"] for run in runs)], rows, note)]
 
 
 def runs_table(report: Dict[str, Any]) -> Table:
@@ -153,6 +187,9 @@ def _how(report: Dict[str, Any]) -> List[Piece]:
     else:
         pieces.append(Paragraph(f"The directories: {', '.join(run['model_dir'] for run in report['runs'])}."))
     pieces.append(
-        Paragraph("report.json beside this file holds every number of it; compare/analysis.py says what its entries mean.")
+        Paragraph(
+            "report.json beside this file holds all that is said of the runs; compare/analysis.py says what its entries"
+            " mean."
+        )
     )
     return pieces

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from compare import html_page, markdown, report, sections
+from compare import code_lines, html_page, markdown, report, sections
 from compare.document import Document, Heading, Output, Paragraph, Picture, Table, Verdicts
 from compare.figures import drawings, epochs, losses, style, timeline
+from compare.peers import PEERS
 
 NUM_EXAMPLES = 40
 
@@ -156,7 +157,7 @@ def text_of(found, drawn=("loss", "epochs")):
     "shown",
     [
         "| lowlevel, killed | finished | 20 | 1 | 4 | 0 | 0 | 0.8765 | 321 | 123.4 MB | 12.5 |",
-        "| lowlevel, kill 1 | 14 | 15 | 4, 0/5 | 11 | 4 | 1.75 | 3.50 | 4.50 |",
+        "| lowlevel, kill 1 | 14 | 15 | epoch 4, 0 of 5 batches done | 11 | 4 | 1.75 | 3.50 | 4.50 |",
         "| lowlevel, killed | 321 | 3 | 0.50 [0.25–1.00] | 0.12 | 2.6 | 3.1 | 19.0 |",
         "| lowlevel, killed | 1.0 kB | 2.0 kB | 3.1 kB | 400 B | 6.5 kB | 123.4 MB |",
         "| TensorFlow's list | lowlevel | checkpoint | 1 | 77 B |",
@@ -189,10 +190,102 @@ def test_what_differs_is_said():
         metrics={"equal": False, "text": "loss: 1.0 and 2.0"},
     )
     text = text_of(found)
-    assert "differ first at step 20: fc/kernel: 3 of 9 values differ and 1 tensor more; largest difference 0.0125" in text
+    differing = "fc/kernel: 3 of 9 values differ and 1 tensor more; largest difference 0.0125"
+    assert f"differ first at step 20 (still equal at step 10): {differing}" in text
+    for steps, known in (([20, 30, 40], "first of 3 steps"), ([20], "only one")):
+        found["pairs"][0]["weights"]["steps"] = steps
+        assert f"differ first at step 20 (the {known} that both still have): {differing}" in text_of(found)
     assert "differ first at step 12" in text
     assert "differ first at step 15: 1 and 1.25, largest difference 0.5" in text
     assert "loss: 1.0 and 2.0" in text
+
+
+def introduction(found):
+    """Returns the sentence of a report on how the runs were made."""
+    return re.search(r"Each program trained .*? \d{4}-", text_of(found)).group()
+
+
+def test_introduction_tells_what_was_killed_and_not_what_was_planned():
+    found = a_report()
+    said = "20 steps long: once undisturbed, and once with 1 kill by SIGKILL (planned after step 14), each time"
+    assert said in introduction(found)
+    found["plan"].update(kills=2, kill_steps=[14, 18])
+    assert "once with 1 kill by SIGKILL (planned after step 14)" in introduction(found)
+    other = a_run("estimator, killed", "estimator")
+    other["observed"]["kills"].append({**other["observed"]["kills"][0], "planned_step": 18})
+    found["runs"].append(other)
+    assert "once with 1 to 2 kills by SIGKILL (planned after steps 14, 18), each time started again" in introduction(found)
+
+
+def let_live():
+    """Returns a report of runs of which none was killed, though one is called so."""
+    runs = [a_run(), a_run("lowlevel, undisturbed", killed=False)]
+    runs[0]["observed"]["kills"] = []
+    found = a_report(runs)
+    found["plan"].update(kills=0, kill_steps=[])
+    return found
+
+
+def test_introduction_where_nothing_was_killed():
+    found = let_live()
+    said = introduction(found)
+    assert "once more by the same command; nothing was killed, though the second runs are called “killed”." in said
+    assert "SIGKILL" not in said
+    found["plan"].update(kills=2, kill_steps=None, total_steps=None, epoch_steps=None)
+    assert "how many steps long is not known: once undisturbed, and once more" in introduction(found)
+    found["runs"].clear()
+    assert "by the same command; nothing was killed." in introduction({**found, "pairs": []})
+
+
+def test_a_run_that_nobody_could_look_at_may_have_been_killed():
+    failure = {"name": "lowlevel, killed", "why": "w", "last_lines": []}
+    found = a_report([a_run("lowlevel, undisturbed", killed=False)], failures=[failure], pairs=[])
+    assert "as far as can be seen, nothing was killed." in introduction(found)
+
+
+def test_where_nothing_was_killed_no_feature_of_kills_is_shown():
+    feature = "killed and undisturbed end alike, bit for bit"
+    assert f"| {feature} | yes |" in text_of(a_report())
+    assert feature not in text_of(let_live())
+
+
+def test_goes_on_in_mid_epoch_only_where_it_was_seen():
+    runs = [a_run(), a_run("replay, killed", "replay", is_peer=True)]
+    runs[1]["observed"]["kills"][0]["resumed_at"] = 10  # the end of an epoch, and there may be no other checkpoint
+    assert "| goes on in mid-epoch | yes | – |" in text_of(a_report(runs))
+    assert "goes on in mid-epoch" not in text_of(a_report(runs[1:]))
+
+
+def test_lines_that_the_peers_share_are_counted():
+    found = a_report()
+    assert "shared by the peers" not in text_of(found)
+    found["programs"].append({**found["programs"][0], "name": "replay", "is_peer": True})
+    folder = os.path.join(os.path.dirname(report.__file__), "peers")
+    shared = {f[:-3] for f in os.listdir(folder) if f.endswith(".py")} - {peer.key for peer in PEERS}
+    assert {"__init__", "harness", "tf_digits"} <= shared
+    lines = code_lines.count_files([os.path.join(folder, f"{name}.py") for name in shared])
+    assert f"| shared by the peers (compare/peers) | {lines} | {len(shared)} |" in text_of(found)
+
+
+def test_settings_of_two_directories_that_differ():
+    a = a_run("a", killed=None, observed=None, versions={"tensorflow": "2.15.1", "python": "3.11"})
+    b = {**a, "name": "b", "batch_size": 16, "seed": None, "versions": {"tensorflow": "2.21.0", "python": "3.11"}}
+    table = text_of(a_report([a, b], plan=None)).split("## Settings that differ\n\n")[1].split("\n\n")[0]
+    assert table.splitlines()[2:] == [
+        "| seed | 1 | – |",
+        "| batch\\_size | 8 | 16 |",
+        "| version of tensorflow | 2.15.1 | 2.21.0 |",
+    ]
+    for same in (a_report([a, {**a, "name": "b"}], plan=None), a_report([a, b])):
+        assert "Settings that differ" not in text_of(same)
+
+
+def test_weights_without_a_step_in_common():
+    found = a_report()
+    found["pairs"][0]["weights"] = None
+    assert "| lowlevel, killed / lowlevel, undisturbed | no checkpoint of the same step | equal in" in text_of(found)
+    found["pairs"][0]["is_peer"] = True  # nobody has looked
+    assert "| lowlevel, killed / lowlevel, undisturbed | – | equal in" in text_of(found)
 
 
 def test_failures_and_those_left_out_are_in_the_report():
@@ -299,6 +392,12 @@ def test_text_is_escaped_in_both():
     assert "✓ ok" in page and "✗ BAD" in page
     text = markdown.render(Document("t", pieces), {"p": "p.png"})
     assert "\\<b>\\|\\*x\\*\\</b>" in text and "| \\<c> |" in text and "- **BAD**: \\<bad>" in text and "](p.png)" in text
+
+
+def test_output_with_a_fence_in_it_stays_in_its_own():
+    text = markdown.render(Document("t", [Output(["a ```` b", "```"])]), {})
+    assert text == "# t\n\n`````\na ```` b\n```\n`````\n"
+    assert markdown.render(Document("t", [Output(["a"])]), {}) == "# t\n\n```\na\n```\n"
 
 
 # Figures.
