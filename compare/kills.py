@@ -5,9 +5,11 @@ before the next, since a process does not die in the moment in which its death i
 """
 
 import bisect
+import os
 import random
 from typing import List, NamedTuple, Optional, Tuple
 
+from midepoch import model_dir
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError
 
@@ -25,12 +27,14 @@ class Grid(NamedTuple):
       epoch_steps: steps per epoch, or None if the run does not count epochs.
       saves: the steps with a checkpoint, ascending, from 0 to the last; without those that are saved by the clock.
       log_every_steps: how often a program tells of its steps.
+      first_step: the step it begins after; not 0 if it goes on from another run's checkpoint.
     """
 
     total_steps: int
     epoch_steps: Optional[int]
     saves: Tuple[int, ...]
     log_every_steps: int
+    first_step: int = 0
 
 
 def make_grid(config: TrainConfig, total_steps: int, epoch_steps: Optional[int]) -> Grid:
@@ -44,8 +48,17 @@ def make_grid(config: TrainConfig, total_steps: int, epoch_steps: Optional[int])
     intervals = [config.save_checkpoints_steps, config.eval_every_steps]
     if epoch_steps:
         intervals += [n and n * epoch_steps for n in (config.save_checkpoints_epochs, config.eval_every_epochs)]
-    saves = {0, total_steps, *(step for n in intervals if n for step in range(n, total_steps, n))}
-    return Grid(total_steps, epoch_steps, tuple(sorted(saves)), config.log_every_steps)
+    first_step = _first_step(config.restore_from)
+    saves = {0, first_step, total_steps, *(step for n in intervals if n for step in range(n, total_steps, n))}
+    return Grid(total_steps, epoch_steps, tuple(sorted(saves)), config.log_every_steps, first_step)
+
+
+def _first_step(restore_from: Optional[str]) -> int:
+    """Returns the step after which a run begins."""
+    if not restore_from:
+        return 0
+    prefix = model_dir.newest_valid(restore_from) if os.path.isdir(restore_from) else restore_from
+    return model_dir.step_of(prefix) if prefix else 0  # the run itself will say what is wrong with it
 
 
 def kill_steps(grid: Grid, kills: int, seed: int) -> List[int]:
@@ -60,8 +73,8 @@ def kill_steps(grid: Grid, kills: int, seed: int) -> List[int]:
       UserError: the run is too short for so many.
     """
     # Not before the first epoch and the first checkpoint are behind, where the run is long enough for that.
-    first = max(grid.saves[1], grid.epoch_steps or 0)
-    first = first if first + 2 * kills < grid.total_steps else 0
+    first = grid.first_step or max(grid.saves[1], grid.epoch_steps or 0)
+    first = first if first + 2 * kills < grid.total_steps else grid.first_step
     longest = max(b - a for a, b in zip(grid.saves, grid.saves[1:]))
     chooser, chosen = random.Random(f"{seed}"), []
     saves = set(grid.saves)

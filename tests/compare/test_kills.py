@@ -65,3 +65,12 @@ def test_a_long_run_is_planned_at_once():
     began = time.process_time()
     assert len(kill_steps(grid, 3, 1)) == 3
     assert time.process_time() - began < 5  # was minutes: each step looked at every checkpoint
+
+
+def test_a_run_that_goes_on_from_another_is_killed_beyond_its_beginning(tmp_path, fake_checkpoint):
+    fake_checkpoint(tmp_path, 288)
+    fields = dict(num_epochs=16, save_checkpoints_steps=50, eval_every_epochs=3)
+    for source in (str(tmp_path), str(tmp_path / "model.ckpt-288")):
+        grid = make_grid(config(restore_from=source, **fields), total_steps=384, epoch_steps=24)
+        assert all(290 < step < 384 for seed in range(5) for step in kill_steps(grid, 2, seed))
+    assert min(kill_steps(make_grid(config(**fields), 384, 24), 2, 1)) < 288
