@@ -1,15 +1,17 @@
-"""A task's own `tf.data.Dataset` as training input: its iterator state is saved and restored as it is."""
+"""A task's own `tf.data.Dataset`: as training input its iterator state is saved and restored as it is."""
 
 import hashlib
 import os
 import tempfile
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
+from midepoch import stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
-from midepoch.stream import untuned
+from midepoch.records import RecordIndex
+from midepoch.task import has_own_dataset
 
 
 class OwnDataset:
@@ -79,4 +81,17 @@ class OwnDataset:
         if start:
             raise ValueError(f"a task's own dataset cannot seek to {start}; only its saved state can be restored")
         own = self._task.train_dataset(self._config.batch_size, self._config.seed)
-        return untuned(own.map(lambda features, labels: (features, labels, {})))
+        return stream.untuned(own.map(lambda features, labels: (features, labels, {})))
+
+
+def eval_dataset(task: Any, config: TrainConfig, index: Optional[RecordIndex]) -> tf.data.Dataset:
+    """Returns one pass over the evaluation batches, (features, labels): the task's own, or those of its files.
+
+    Args:
+      task: the task.
+      config: a resolved config; its batch size is used.
+      index: of the evaluation files; None if the task has a dataset of its own.
+    """
+    if has_own_dataset(task):
+        return stream.untuned(task.eval_dataset(config.batch_size))
+    return stream.eval_dataset(index.paths, config.batch_size, task.parse)

@@ -17,11 +17,10 @@ import tensorflow as tf
 from midepoch import best as best_lib
 from midepoch import config as config_lib
 from midepoch import checksums, console, contract, exports, fair_warning, freezing, healing, lines, model_dir, randomness
-from midepoch import records, saving, serving, startup, stream
+from midepoch import own_dataset, records, saving, serving, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.ledger import Ledger
-from midepoch.own_dataset import OwnDataset
 from midepoch.schedule import Schedule
 from midepoch.stopping import EVALUATION, SAVE, Stopping
 from midepoch.summaries import EventWriter
@@ -82,7 +81,7 @@ class Run:
         own = has_own_dataset(task)
         self.indexes = ()
         if own:
-            self.inputs = OwnDataset(task, config)
+            self.inputs = own_dataset.OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
         else:
             how = dict(check_stop=stopping.check, only_look=only_look)
@@ -373,9 +372,7 @@ class Run:
 
     def eval_dataset(self) -> tf.data.Dataset:
         """Returns one pass over the evaluation batches, (features, labels)."""
-        if has_own_dataset(self.task):
-            return stream.untuned(self.task.eval_dataset(self.config.batch_size))
-        return stream.eval_dataset(self.indexes[1].paths, self.config.batch_size, self.task.parse)
+        return own_dataset.eval_dataset(self.task, self.config, self.indexes[1] if self.indexes else None)
 
     def signatures(self) -> serving.Signatures:
         """Returns what the run's SavedModel takes."""

@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterable, Iterator, Optional
 import keras
 import tensorflow as tf
 
-from midepoch import best, checksums, console, contract, model_dir, randomness, records, startup, stream
+from midepoch import best, checksums, console, contract, model_dir, own_dataset, randomness, records, startup
 from midepoch.config import TrainConfig, merged
 from midepoch.errors import UserError, one_line
 from midepoch.run import files_of
@@ -75,9 +75,7 @@ class SavedCheckpoint:
 
     def eval_dataset(self) -> tf.data.Dataset:
         """Returns one pass over the evaluation batches, (features, labels)."""
-        if has_own_dataset(self.task):
-            return stream.untuned(self.task.eval_dataset(self.config.batch_size))
-        return stream.eval_dataset(self.indexes[0].paths, self.config.batch_size, self.task.parse)
+        return own_dataset.eval_dataset(self.task, self.config, self.indexes[0] if self.indexes else None)
 
     def as_record(self, metrics: Dict[str, Any]) -> Dict[str, Any]:
         """Returns metrics as the run's own metrics files hold them; see `best.as_record`."""
