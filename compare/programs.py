@@ -95,6 +95,12 @@ def _sources(package: str) -> Tuple[str, ...]:
     return tuple(sorted(glob.glob(os.path.join(glob.escape(folder), "*.py"))))
 
 
+def shared_by_peers() -> Tuple[str, ...]:
+    """Returns the source files in the peers' package that are no peers themselves."""
+    own = {path for peer in peers() for path in peer.sources}
+    return tuple(path for path in _sources(PEERS_PACKAGE) if path not in own)
+
+
 def library() -> Tuple[str, ...]:
     """Returns the source files of the library that both programs share."""
     return _sources("midepoch") + _sources("midepoch.tasks")

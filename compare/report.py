@@ -7,7 +7,7 @@ report.json holds:
     `epoch_steps`; the last three None if no run has got so far
 `runs`: see `analysis`; `pairs`: see `pairs`
 `programs`: of each that ran `name`, `title`, `description`, `needs`, `is_peer`, `code_lines`, `files`
-`library`: `code_lines` and `files` of midepoch/
+`library`: `code_lines` and `files` of midepoch/; `shared_by_peers`: of what the peers share, None where directories were given
 `failures`: of each run that has not ended as it should `name`, `why`, `last_lines`
 `left_out`: of each program that cannot run here `name`, `why`
 `verdict`: [[whether it is as it should be, line], …]
@@ -93,7 +93,8 @@ def of_outcomes(
         "runs": [run.facts for run in runs],
         "pairs": [pairs.compare(*pair) for pair in pairs.choose(runs)],
         "programs": [_program(program) for program in ran],
-        "library": {"code_lines": code_lines.count_files(programs.library()), "files": len(programs.library())},
+        "library": _lines_of(programs.library()),
+        "shared_by_peers": _lines_of(programs.shared_by_peers()),
         "failures": failures,
         "left_out": [{"name": p.name, "why": p.why_not} for p in chosen if p.why_not is not None],
     }
@@ -116,6 +117,7 @@ def of_directories(directories: Sequence[str]) -> Dict[str, Any]:
         "pairs": [pairs.compare(*runs, pairs.GIVEN)],
         "programs": [],
         "library": None,
+        "shared_by_peers": None,
         "failures": [],
         "left_out": [],
         "verdict": [],
@@ -170,7 +172,12 @@ def _made() -> Dict[str, Any]:
 
 def _program(program: Program) -> Dict[str, Any]:
     facts = {name: getattr(program, name) for name in ("name", "title", "description", "needs", "is_peer")}
-    return {**facts, "code_lines": code_lines.count_files(program.sources), "files": len(program.sources)}
+    return {**facts, **_lines_of(program.sources)}
+
+
+def _lines_of(sources: Sequence[str]) -> Dict[str, int]:
+    """Returns how many lines of code some source files have, and how many they are."""
+    return {"code_lines": code_lines.count_files(sources), "files": len(sources)}
 
 
 def _failure(outcome: Outcome) -> Dict[str, Any]:

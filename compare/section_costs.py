@@ -1,9 +1,8 @@
 """Sections of a report: what runs cost, what they store, what they have shown that they can do, how long the code is."""
 
-import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
-from compare import cells, code_lines, programs
+from compare import cells
 from compare.cells import NOTHING
 from compare.document import Heading, Piece, Table
 from compare.pairs import KILLED
@@ -141,19 +140,10 @@ def code(report: Dict[str, Any]) -> List[Piece]:
     )
     note = "Without blank lines, comments and docstrings."
     if any(p["is_peer"] for p in report["programs"]):
-        lines, files = _shared_by_peers()
-        rows.append([f"shared by the peers ({programs.PEERS_PACKAGE.replace('.', '/')})", str(lines), str(files)])
+        shared = report["shared_by_peers"]
+        rows.append(["shared by the peers (compare/peers)", str(shared["code_lines"]), str(shared["files"])])
         note += (
             " Of a peer: only how it saves and goes on; what all of them need, such as flags, ledger, network and data, is"
             " in the modules that they share; no peer needs all of these."
         )
     return [Heading("Lines of code"), Table(["program", "lines of code", "files"], rows, note)]
-
-
-def _shared_by_peers() -> Tuple[int, int]:
-    """Returns the lines of code and the number of the modules beside the peers that are no peers themselves."""
-    own = {os.path.abspath(path) for peer in programs.peers() for path in peer.sources}
-    folders = {os.path.dirname(path) for path in own}
-    paths = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".py")]
-    shared = [path for path in paths if path not in own]
-    return code_lines.count_files(shared), len(shared)

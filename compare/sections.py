@@ -188,7 +188,7 @@ def _how(report: Dict[str, Any]) -> List[Piece]:
         pieces.append(Paragraph(f"The directories: {', '.join(run['model_dir'] for run in report['runs'])}."))
     pieces.append(
         Paragraph(
-            "report.json beside this file holds all that is said of the runs; compare/analysis.py says what its entries"
+            "report.json beside this file holds every number of it; compare/report.py and compare/analysis.py say what its entries"
             " mean."
         )
     )

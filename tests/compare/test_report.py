@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from compare import code_lines, html_page, markdown, report, sections
+from compare import code_lines, html_page, markdown, programs, report, sections
 from compare.document import Document, Heading, Output, Paragraph, Picture, Table, Verdicts
 from compare.figures import drawings, epochs, losses, style, timeline
 from compare.peers import PEERS
@@ -260,6 +260,8 @@ def test_lines_that_the_peers_share_are_counted():
     found = a_report()
     assert "shared by the peers" not in text_of(found)
     found["programs"].append({**found["programs"][0], "name": "replay", "is_peer": True})
+    sources = programs.shared_by_peers()
+    found["shared_by_peers"] = {"code_lines": code_lines.count_files(sources), "files": len(sources)}
     folder = os.path.join(os.path.dirname(report.__file__), "peers")
     shared = {f[:-3] for f in os.listdir(folder) if f.endswith(".py")} - {peer.key for peer in PEERS}
     assert {"__init__", "harness", "tf_digits"} <= shared
