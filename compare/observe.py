@@ -23,10 +23,10 @@ STEP, RESUMED, SAVE_BEGAN, SAVE_ENDED, EVALUATED, EXPORT_BEGAN, EXPORT_ENDED = (
     "step", "resumed", "save began", "save ended", "evaluated", "export began", "export ended"
 )  # fmt: skip
 
-_STEP_LINE = re.compile(
+STEP_LINE = re.compile(
     r"step (?P<step>\d+)/(?P<total>\d+)(\s+epoch \d+ \d+/(?P<epoch_steps>\d+))?(\s+loss (?P<loss>[-+.\de]+|nan|inf))?"
 )
-_RESUME_LINE = re.compile(r"resume at step (\d+)\b")
+RESUME_LINE = re.compile(r"resume at step (\d+)\b")
 _FRESH_LINE = re.compile(r"fresh start\b")
 _MANIFEST = re.compile(r"(.*/)?" + re.escape(model_dir.CHECKPOINT_NAME) + r"-(\d+)\.manifest\.json(\.tmp)?")
 _EXPORT = re.compile(re.escape(exports.EXPORT) + r"/(temp-.*|\d+)")
@@ -191,12 +191,12 @@ def observe(
 
 def event_of_line(line: str, at: float) -> tuple:
     """Returns (what a line on the terminal tells of, or None; with a step, the plan it tells of, else None)."""
-    match = _STEP_LINE.match(line)
+    match = STEP_LINE.match(line)
     if match:
         loss, epoch_steps = match["loss"], match["epoch_steps"]
         event = Event(at, STEP, int(match["step"]), None if loss is None else float(loss))
         return event, Plan(int(match["total"]), epoch_steps and int(epoch_steps))
-    match = _RESUME_LINE.match(line)
+    match = RESUME_LINE.match(line)
     if match:
         return Event(at, RESUMED, int(match.group(1))), None
     return (Event(at, RESUMED, 0) if _FRESH_LINE.match(line) else None), None

@@ -1,14 +1,12 @@
 """Training programs as real processes: started by their command lines, watched, killed."""
 
 import os
-import re
 import subprocess
 import sys
 import time
 from typing import Callable, List, NamedTuple, Optional
 
-_STEP_LINE = re.compile(r"step (\d+)/\d+ ")
-_RESUME_LINE = re.compile(r"resume at step (\d+) ")
+from compare.observe import RESUME_LINE, STEP_LINE
 
 
 def new_directory(kind: str, given: Optional[str]) -> str:
@@ -55,9 +53,9 @@ def run(arguments: List[str], say: Callable[[str], None], kill_at: Callable[[int
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
     try:
         for line in process.stdout:
-            step_line, resume_line = _STEP_LINE.match(line), _RESUME_LINE.match(line)
+            step_line, resume_line = STEP_LINE.match(line), RESUME_LINE.match(line)
             if step_line:
-                step = int(step_line.group(1))
+                step = int(step_line["step"])
                 if kill_at(step):
                     process.kill()
             if resume_line:

@@ -1,6 +1,7 @@
 """Carries out the runs of a comparison: which there are, several at a time, each killed and started again by the plan."""
 
 import concurrent.futures
+import dataclasses
 import os
 import threading
 from typing import Callable, List, NamedTuple, Optional, Sequence
@@ -86,13 +87,8 @@ def specs(chosen: Sequence[Program], config: TrainConfig, out_dir: str) -> List[
             for program in chosen:
                 if program.is_peer == is_peer and program.why_not is None:
                     directory = os.path.join(out_dir, f"{program.name}_{'killed' if killed else 'undisturbed'}")
-                    made.append(RunSpec(program, killed, config_for(config, directory)))
+                    made.append(RunSpec(program, killed, dataclasses.replace(config, model_dir=directory)))
     return made
-
-
-def config_for(config: TrainConfig, directory: str) -> TrainConfig:
-    """Returns a config with another model_dir."""
-    return TrainConfig(**{**vars(config), "model_dir": directory})
 
 
 def carry_out(

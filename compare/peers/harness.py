@@ -18,6 +18,7 @@ from midepoch.ledger import Ledger
 METRICS_FILE = "metrics.json"
 LOG_STEPS = 4
 LEARNING_RATE = 0.001  # of Adam, as in the two programs
+DROPOUT = 0.3  # as in the task
 
 
 class Flags(NamedTuple):

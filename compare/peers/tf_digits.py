@@ -4,11 +4,11 @@ from typing import Any, Callable, Tuple
 
 import tensorflow as tf
 
+from compare.peers import harness
 from midepoch.records import find_files
 from midepoch.tasks.digits import Digits
 
 SHUFFLE_BUFFER = 500  # a third of the data: of large data sets people can afford less
-DROPOUT = 0.3  # as in the task
 IMAGE_SHAPE = (8, 8, 1)
 
 
@@ -31,7 +31,7 @@ def eval_dataset(batch_size: int) -> tf.data.Dataset:
 def with_dropout_layer(model: tf.keras.Model) -> tf.keras.Sequential:
     """Returns the digits' network with the layer that everybody uses in the place of the dropout in `Digits.call`."""
     body, head = model.layers
-    model = tf.keras.Sequential([body, tf.keras.layers.Dropout(DROPOUT), head])
+    model = tf.keras.Sequential([body, tf.keras.layers.Dropout(harness.DROPOUT), head])
     model.build([None, *IMAGE_SHAPE])
     return model
 
