@@ -71,22 +71,22 @@ def test_readme_has_the_same_table():
 
 
 @pytest.mark.parametrize("flag", TABLE)
-def test_changed_flag(flag, trained, table_data, tmp_path, capsys):
+def test_changed_flag(flag, trained, data, tmp_path, capsys):
     program, run = trained[0], tmp_path / "run"
     shutil.copytree(trained[1], run)
     outcome, changes, line = TABLE[flag]
-    in_folder = dict(train_files=table_data["train_files"].replace("*", "0*"), eval_files=table_data["train_files"])
+    in_folder = dict(train_files=data["train_files"].replace("*", "0*"), eval_files=data["train_files"])
     changes = {name: in_folder.get(name) if name.endswith("files") else value for name, value in changes.items()}
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}
 
     if outcome == REFUSED:  # in one line, before anything is written, let alone restored
         with pytest.raises(UserError, match=line) as caught:
-            with table_runs.start(program, run, table_data, **changes):
+            with table_runs.start(program, run, data, **changes):
                 pytest.fail("it was not refused")
         assert "\n" not in str(caught.value)
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"} == before
         return
-    with table_runs.start(program, run, table_data, **changes) as started:
+    with table_runs.start(program, run, data, **changes) as started:
         start = started.start
     said = capsys.readouterr().out
     assert (start.case, start.step, start.examples_seen) == ("resume", STOPPED_AT, 50)
@@ -102,12 +102,12 @@ def test_buffer_size_is_refused_where_it_is_in_use():
         contract.check_resume(saved, now, "run1")
 
 
-def test_pipeline_whose_code_changed_seeks(trained, finished, table_data, tmp_path, capsys, monkeypatch):
+def test_pipeline_whose_code_changed_seeks(trained, finished, data, tmp_path, capsys, monkeypatch):
     """Data, seed and shuffle did not change: the position means what it meant, only the iterator's state is of no use."""
     program, run = trained[0], tmp_path / "run"
     shutil.copytree(trained[1], run)
     version = ExampleStream.version
     monkeypatch.setattr(ExampleStream, "version", version + 1)
-    assert table_runs.train(program, run, table_data, stop_after=None).finished
+    assert table_runs.train(program, run, data, stop_after=None).finished
     assert f"(version was {version}, is {version + 1}): seeking to example 50" in capsys.readouterr().out
     runs.assert_same_bits(runs.last_variables(run), runs.last_variables(finished))

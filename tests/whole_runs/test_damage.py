@@ -76,7 +76,7 @@ def files_of(directory):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_damage(name, damage, trained, table_data, tmp_path, capsys):
+def test_damage(name, damage, trained, data, tmp_path, capsys):
     program, healthy = trained
     run = tmp_path / "run"
     shutil.copytree(healthy, run)
@@ -84,7 +84,7 @@ def test_damage(name, damage, trained, table_data, tmp_path, capsys):
     if not found and "00001" in name:
         pytest.skip("lowlevel writes one data shard")
     harm(found[0], name, damage, program, healthy)
-    with table_runs.start(program, run, table_data) as started:
+    with table_runs.start(program, run, data) as started:
         step, best = started.start.step, started.best
     said = capsys.readouterr().out
     outcome, expected = FILES[name], files_of(healthy)
@@ -127,35 +127,35 @@ def test_damage(name, damage, trained, table_data, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("damaged_steps", [(13,), (10, 12, 13)], ids=["one before", "best only"])
-def test_every_state_that_is_left_ends_as_the_undisturbed_run(damaged_steps, trained, finished, table_data, tmp_path, capsys):
+def test_every_state_that_is_left_ends_as_the_undisturbed_run(damaged_steps, trained, finished, data, tmp_path, capsys):
     program, healthy = trained
     shutil.copytree(healthy, tmp_path / "run")
     for step in damaged_steps:
         os.truncate(tmp_path / "run" / f"model.ckpt-{step}.index", 3)
-    assert table_runs.train(program, tmp_path / "run", table_data, stop_after=None).finished
+    assert table_runs.train(program, tmp_path / "run", data, stop_after=None).finished
     said = capsys.readouterr().out
     assert ("best_weights/model.ckpt-12 is the newest one left" in said) == (len(damaged_steps) == 3)
     runs.assert_same_bits(runs.last_variables(tmp_path / "run"), runs.last_variables(finished))
     assert runs.metrics_files(tmp_path / "run") == runs.metrics_files(finished)
 
 
-def test_retention_goes_on_where_the_state_files_were_lost(trained, table_data, tmp_path):
+def test_retention_goes_on_where_the_state_files_were_lost(trained, data, tmp_path):
     program, healthy = trained
     run = tmp_path / "run"
     shutil.copytree(healthy, run)
     for path in (run / "checkpoint", run / "best_weights" / "checkpoint"):
         path.unlink()
-    assert table_runs.train(program, run, table_data, stop_after=None).finished
+    assert table_runs.train(program, run, data, stop_after=None).finished
     assert [len(model_dir.steps_on_disk(str(folder))) for folder in (run, run / "best_weights")] == [3, 1]
 
 
-def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finished, table_data, tmp_path, capsys):
+def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finished, data, tmp_path, capsys):
     """Lost in best_weights and among the last: what is evaluated from there on is the best."""
     program, healthy = trained
     shutil.copytree(healthy, tmp_path / "run")
     for path in [*(tmp_path / "run").glob("model.ckpt-12.*"), *(tmp_path / "run").glob("best_weights/*.index")]:
         path.unlink()
-    assert table_runs.train(program, tmp_path / "run", table_data, stop_after=None).finished
+    assert table_runs.train(program, tmp_path / "run", data, stop_after=None).finished
     said = capsys.readouterr().out
     assert "of step 12, are lost: the best is sought anew" in said and "(step 18), first best saved" in said
     metrics = model_dir.read_json(str(tmp_path / "run" / model_dir.BEST_METRICS_FILE))
@@ -163,7 +163,7 @@ def test_lost_best_never_stops_training_and_the_next_one_is_found(trained, finis
     runs.assert_same_bits(runs.last_variables(tmp_path / "run"), runs.last_variables(finished))
 
 
-def test_finished_run_whose_best_was_lost_finds_one_again(trained, finished, table_data, tmp_path, capsys):
+def test_finished_run_whose_best_was_lost_finds_one_again(trained, finished, data, tmp_path, capsys):
     program, _ = trained
     run = tmp_path / "run"
     shutil.copytree(finished, run)
@@ -171,8 +171,8 @@ def test_finished_run_whose_best_was_lost_finds_one_again(trained, finished, tab
     for path in [*run.glob(f"model.ckpt-{best}.manifest.json"), *(run / "best_weights").glob("*.index")]:
         if best != 18 or "best_weights" in str(path):
             path.unlink()
-    assert table_runs.train(program, run, table_data, stop_after=None).finished
+    assert table_runs.train(program, run, data, stop_after=None).finished
     assert model_dir.step_of(model_dir.newest_valid(str(run / "best_weights"))) == 18
     capsys.readouterr()
-    assert table_runs.train(program, run, table_data, stop_after=None).finished
+    assert table_runs.train(program, run, data, stop_after=None).finished
     assert "already done" in capsys.readouterr().out

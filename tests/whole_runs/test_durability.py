@@ -34,13 +34,13 @@ def acts(monkeypatch):
     return done
 
 
-def test_a_save_is_on_disk_before_it_counts_and_before_anything_older_is_deleted(trained, table_data, tmp_path, acts):
+def test_a_save_is_on_disk_before_it_counts_and_before_anything_older_is_deleted(trained, data, tmp_path, acts):
     program, stopped = trained
     run = tmp_path / "run"
     shutil.copytree(stopped, run)
     del acts[:]
     # By the loss as the larger the better, step 18 is a new best one, which replaces that of step 12.
-    assert table_runs.train(program, run, table_data, stop_after=None, best_mode="max").finished
+    assert table_runs.train(program, run, data, stop_after=None, best_mode="max").finished
     acts = [(what, os.path.relpath(path, run)) for what, path in acts]
 
     commits = [place for place, (what, path) in enumerate(acts) if what == "rename" and path.endswith(".manifest.json")]

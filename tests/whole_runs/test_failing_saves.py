@@ -31,11 +31,6 @@ class From(Stopping):
         return super().requested(step)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return runs.write_data(str(tmp_path_factory.mktemp("data")))
-
-
 @pytest.fixture(scope="module", params=runs.PROGRAMS)
 def undisturbed(request, tmp_path_factory, data):
     directory = tmp_path_factory.mktemp(f"undisturbed-{request.param}")

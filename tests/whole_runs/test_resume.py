@@ -11,11 +11,6 @@ EPOCHS = 3
 STEPS = EPOCHS * runs.STEPS_PER_EPOCH
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return runs.write_data(str(tmp_path_factory.mktemp("data")))
-
-
 @pytest.mark.parametrize(
     "flags",
     [

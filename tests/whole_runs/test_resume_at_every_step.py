@@ -11,11 +11,6 @@ STEPS = EPOCHS * runs.STEPS_PER_EPOCH
 EVERY_STEP = dict(num_epochs=EPOCHS, save_checkpoints_steps=1, keep_checkpoint_max=0, log_every_steps=1, record_examples=True)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return runs.write_data(str(tmp_path_factory.mktemp("data")))
-
-
 @pytest.fixture(scope="module", params=runs.PROGRAMS)
 def undisturbed(request, tmp_path_factory, data):
     directory = tmp_path_factory.mktemp(f"undisturbed-{request.param}")

@@ -70,11 +70,6 @@ class StopBeforeExport(Stopping):
         return super().leaves(what, *ahead)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return runs.write_data(str(tmp_path_factory.mktemp("data")))
-
-
 @pytest.mark.parametrize("program", runs.PROGRAMS)
 def test_evaluation_is_left_and_made_by_the_next_start(program, data, tmp_path, capsys):
     flags = dict(num_epochs=1, export=True, **data)
