@@ -16,7 +16,7 @@ setup(
         "compare.figures",
         "compare.peers",
     ],
-    package_data={"midepoch.tasks": ["digits_data/*"]},
+    package_data={"midepoch.tasks": ["digits_data/*", "iris_data/*"]},
     python_requires=">=3.9",
     install_requires=[
         "absl-py",

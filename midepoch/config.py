@@ -69,7 +69,7 @@ class TrainConfig:
     checkpoint: Optional[str] = _flag(
         None, str, "With --mode=evaluate and predict: `latest`, `best`, or a checkpoint path. Unset: latest."
     )
-    task: str = _flag("digits", str, "`digits`, `mnist`, or your own class as `my_pkg.my_module:MyTask`.")
+    task: str = _flag("digits", str, "`digits`, `mnist`, `iris`, or your own class as `my_pkg.my_module:MyTask`.")
     train_files: Optional[str] = _flag(None, str, "Glob of training TFRecord files. Unset: the task's own files.")
     eval_files: Optional[str] = _flag(None, str, "Glob of evaluation TFRecord files. Unset: the task's own files.")
     batch_size: int = _flag(64, int, "Examples per step; the last batch of an epoch may be smaller.", minimum=1)

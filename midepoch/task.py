@@ -9,7 +9,11 @@ import tensorflow as tf
 
 from midepoch.errors import UserError, one_line
 
-SHIPPED = {"digits": "midepoch.tasks.digits:Digits", "mnist": "midepoch.tasks.mnist:Mnist"}
+SHIPPED = {
+    "digits": "midepoch.tasks.digits:Digits",
+    "mnist": "midepoch.tasks.mnist:Mnist",
+    "iris": "midepoch.tasks.iris:Iris",
+}
 
 
 class Task:

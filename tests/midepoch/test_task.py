@@ -42,8 +42,33 @@ def my_module(tmp_path, monkeypatch):
     return make
 
 
-def test_shipped_task():
-    assert type(load_task("digits")).__name__ == "Digits"
+@pytest.mark.parametrize("name, cls", [("digits", "Digits"), ("mnist", "Mnist"), ("iris", "Iris")])
+def test_shipped_task(name, cls):
+    assert type(load_task(name)).__name__ == cls
+
+
+def test_iris_holds_each_flower_of_fishers_once():
+    task = load_task("iris")
+    one_epoch = task.train_dataset(40, seed=3).take(3)
+    flowers = [
+        (*(round(float(value), 1) for value in values), int(label))
+        for dataset in (one_epoch, task.eval_dataset(7))
+        for measures, species in dataset
+        for values, label in zip(measures.numpy(), species.numpy())
+    ]
+    assert len(flowers) == 150
+    assert [sum(flower[-1] == species for flower in flowers) for species in range(3)] == [50, 50, 50]
+    # The means that Fisher's paper gives in its table II, in cm.
+    means = [[sum(f[n] for f in flowers if f[-1] == species) / 50 for n in range(4)] for species in range(3)]
+    assert means[0] == pytest.approx([5.006, 3.428, 1.462, 0.246])
+    assert means[1] == pytest.approx([5.936, 2.770, 4.260, 1.326])
+    assert means[2] == pytest.approx([6.588, 2.974, 5.552, 2.026])
+
+
+def test_iris_trains(train_and_evaluate, tiny_config):
+    config = tiny_config(task="iris", batch_size=16, num_epochs=40, learning_rate=0.01, train_files=None, eval_files=None)
+    result = train_and_evaluate(config, load_task("iris"))
+    assert result.metrics["accuracy"] >= 0.9
 
 
 def test_class_of_the_users_own_from_the_current_directory(my_module):
@@ -54,7 +79,7 @@ def test_class_of_the_users_own_from_the_current_directory(my_module):
 @pytest.mark.parametrize(
     "name, line",
     [
-        ("digit", "--task=digit is unknown; give one of digits, mnist, or your own class as my_pkg.my_module:MyTask"),
+        ("digit", "--task=digit is unknown; give one of digits, mnist, iris, or your own class as my_pkg.my_module:MyTask"),
         ("", "--task= is unknown"),
         ("my_module_b:", "--task=my_module_b: is unknown"),
         (":Mine", "--task=:Mine is unknown"),
