@@ -32,8 +32,7 @@ def heal(
     lines = [_set_aside(prefix, problem, directory) for prefix, problem in start.damaged if _lies_in(prefix, directory)]
     if start.case != startup.RESUME:
         lines += _clear(directory, directory, -1, keep_checkpoint_max)
-        model_dir.forget_state(directory)
-        return start, lines
+        return start, lines + _set_state_aside(directory, directory)
     lines += _clear(directory, directory, start.step, keep_checkpoint_max)
     if not _lies_in(start.prefix, directory):
         lines.append(f"{_name(start.prefix, directory)} is the newest one left: copied to {directory}")
@@ -106,11 +105,10 @@ def heal_best(directory: str, best: Best, found: BestFound) -> List[str]:
     lines = [_set_aside(prefix, problem, directory) for prefix, problem in found.damaged]
     lines += _clear(folder, directory, model_dir.step_of(found.prefix) if found.prefix else -1, 1)
     if found.lost:
-        lines.append(_lost(best))
+        lines += [*_set_state_aside(folder, directory), _lost(best)]
         metrics_file = os.path.join(directory, model_dir.BEST_METRICS_FILE)
         if os.path.exists(metrics_file):
             model_dir.set_aside(metrics_file, directory)
-        model_dir.forget_state(folder)
         best.best = None
         return lines
     if not found.prefix:
@@ -152,8 +150,10 @@ def preview(directory: str, start: Start, keep_checkpoint_max: int, best: Best, 
     for prefix, problem in problems.items():
         folder = model_dir.place_aside(prefix, directory)
         lines.append(_told(prefix, problem, directory, folder) if problem else _removed(prefix, directory))
+    if start.case != startup.RESUME:
+        lines += _state_told(directory, directory)
     if found.lost:
-        lines.append(_lost(best))
+        lines += [*_state_told(best_weights, directory), _lost(best)]
     if found.lost or found.metrics:
         best.best = found.metrics
     return lines
@@ -191,6 +191,21 @@ def _clear(folder: str, directory: str, newest: int, keep_max: int) -> List[str]
 
 def _set_aside(prefix: str, problem: str, directory: str) -> str:
     return _told(prefix, problem, directory, model_dir.set_aside(prefix, directory))
+
+
+def _set_state_aside(folder: str, directory: str) -> List[str]:
+    """Sets aside the `checkpoint` state file of a folder without checkpoint: an Estimator would restore what it names."""
+    lines = _state_told(folder, directory)
+    if lines:
+        model_dir.set_aside(model_dir.state_path(folder), directory)
+    return lines
+
+
+def _state_told(folder: str, directory: str) -> List[str]:
+    path = model_dir.state_path(folder)
+    if not os.path.exists(path):
+        return []
+    return [f"{_name(path, directory)} names no checkpoint that is there: moved to {model_dir.place_aside(path, directory)}"]
 
 
 def _told(prefix: str, problem: str, directory: str, folder: str) -> str:

@@ -352,7 +352,7 @@ def point_state_at(directory: str, prefix: str, keep_max: int = 0, keep_every_n_
         0 for any number. Checkpoints kept for good are not in the list.
       keep_every_n_hours: of those older ones, one for every so many hours is kept for good; None for none.
     """
-    path = os.path.join(directory, _STATE_FILE)
+    path = state_path(directory)
     newest = step_of(prefix)
     text = _state_text(directory)
     named = _listed(text)
@@ -390,7 +390,7 @@ _STATE = re.compile(
 def _state_text(directory: str) -> str:
     """Returns the text of a directory's `checkpoint` state file; "" if it is missing, damaged, or names files elsewhere."""
     try:
-        with open(os.path.join(directory, _STATE_FILE), encoding="utf-8") as file:
+        with open(state_path(directory), encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError):
         return ""
@@ -409,10 +409,9 @@ def remove_unfinished_state(directory: str) -> None:
             os.remove(path)
 
 
-def forget_state(directory: str) -> None:
-    """Removes a `checkpoint` state file where there is no checkpoint: an Estimator would try to restore what it names."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(directory, _STATE_FILE))
+def state_path(directory: str) -> str:
+    """Returns the path of TensorFlow's `checkpoint` state file, which names the latest checkpoint of a directory."""
+    return os.path.join(directory, _STATE_FILE)
 
 
 def check_is_there(directory: str) -> None:

@@ -116,9 +116,15 @@ def test_best_that_is_the_newest_whole_one_is_copied_to_the_last(run, checkpoint
 
 
 def test_state_file_that_names_checkpoints_long_gone_does_not_stop_a_fresh_start(tmp_path):
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
-    assert heal(tmp_path)[0].case == startup.FRESH
+    text = 'model_checkpoint_path: "/elsewhere/model.ckpt-5"\n'
+    (tmp_path / "checkpoint").write_text(text)
+    best = Best(str(tmp_path), "accuracy", "max")
+    foretold = healing.preview(str(tmp_path), choose(tmp_path), 5, best, healing.look_at_best(str(tmp_path), best))
+    start, lines = heal(tmp_path)
+    assert start.case == startup.FRESH
+    assert lines == foretold == [f"checkpoint names no checkpoint that is there: moved to {tmp_path}/damaged"]
     assert not (tmp_path / "checkpoint").exists()
+    assert (tmp_path / "damaged" / "checkpoint").read_text() == text  # it may be the only note of where the others are
 
 
 def test_healthy_best_is_left_as_it_is(run):
