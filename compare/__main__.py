@@ -145,6 +145,10 @@ def compare_runs(values: flags.FlagValues, given: Dict[str, Any], out_dir: str) 
     display = Display(specs, lambda: kill_plan.plan and kill_plan.plan.total_steps)
     try:
         outcomes = runs.carry_out(specs, kill_plan, Children(), at_once, display.event, display.ended)
+    except UserError:
+        if kill_plan.plan is None:  # refused before any run has told of a step
+            runs.remove(specs, out_dir)
+        raise
     finally:
         display.close()
     say("comparing")

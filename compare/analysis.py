@@ -31,7 +31,7 @@ from compare.ledgers import Ledger
 from compare.observe import Observation
 from compare.peers.harness import METRICS_FILE
 from compare.runs import FINISHED, Outcome
-from midepoch import checkpoint_parts, contract, exports, inventory, model_dir
+from midepoch import checkpoint_parts, exports, inventory, model_dir
 from midepoch.errors import UserError
 
 UNFINISHED, UNKNOWN = "unfinished", "unknown"
@@ -76,7 +76,7 @@ def look_at_directory(directory: str, name: str, killed: Optional[bool] = None) 
     newest = next(c for c in whole if c["step"] == found["step"])
     config = found["config"] or {}
     batch_size = model_dir.read_manifest(newest["path"])["pipeline"]["batch_size"]
-    num_examples = contract.epoch_examples(found["contract"])
+    num_examples = found["contract"].get("epoch_examples")
     problems = list(found["problems"]) + [f"{name} ends in the middle of a record" for name in scalars.cut]
     ledger = ledgers.read(os.path.join(directory, model_dir.EXAMPLES_FILE))
     examples, first_step = None, _first_step(directory)

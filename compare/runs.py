@@ -1,8 +1,10 @@
 """Carries out the runs of a comparison: which there are, several at a time, each killed and started again by the plan."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
+import shutil
 import threading
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
@@ -12,6 +14,7 @@ from compare.observe import Event, Observation, Plan
 from compare.programs import Program
 from midepoch import cli
 from midepoch.config import TrainConfig
+from midepoch.errors import UserError
 
 FINISHED, STOPPED, CRASHED = "finished", "stopped", "crashed"
 
@@ -91,6 +94,11 @@ def specs(chosen: Sequence[Program], config: TrainConfig, out_dir: str) -> List[
     return made
 
 
+def log_of(spec: RunSpec) -> str:
+    """Returns the file that holds what a run's processes print."""
+    return spec.config.model_dir + ".log"
+
+
 def carry_out(
     runs: Sequence[RunSpec],
     kill_plan: KillPlan,
@@ -110,7 +118,7 @@ def carry_out(
       tell_end: takes each process that has ended.
 
     Raises:
-      UserError: a run cannot be killed as planned, or not be watched.
+      UserError: a program refuses what it is to train, a run cannot be killed as planned, or not be watched.
       BaseException: what a signal handler raises.
     """
     pool = concurrent.futures.ThreadPoolExecutor(at_once)
@@ -151,10 +159,12 @@ def _carry_out(
     while True:
         command = programs.command(spec.program, spec.config)
         observation = observe.observe(
-            command, directory, subdirectories, directory + ".log", children, is_to_die, lambda event: tell(spec, event)
+            command, directory, subdirectories, log_of(spec), children, is_to_die, lambda event: tell(spec, event)
         )
         if children.stopped:
             raise Stopped
+        if kill_plan.plan is None and not spec.program.is_peer and _was_refused(observation):
+            raise UserError(f"{spec.program.name}: {observation.last_lines[-1][len(cli.ERROR):]}")
         observations.append(observation)
         if observation.was_killed:
             planned.append(kill_plan.steps[len(planned)])
@@ -162,3 +172,24 @@ def _carry_out(
         if not observation.was_killed:
             ends = {cli.EXIT_FINISHED: FINISHED, cli.EXIT_STOPPED: STOPPED}
             return Outcome(spec, ends.get(observation.exit_code, CRASHED), observations, planned)
+
+
+def _was_refused(observation: Observation) -> bool:
+    """Says whether a process has ended with a line for the user before it began."""
+    lines, began = observation.last_lines, any(event.kind == observe.RESUMED for event in observation.events)
+    return observation.exit_code == cli.EXIT_FAILED and not began and bool(lines) and lines[-1].startswith(cli.ERROR)
+
+
+def remove(runs: Sequence[RunSpec], out_dir: str) -> None:
+    """Removes what runs have left that were refused before any step.
+
+    Args:
+      runs: the runs; none of their processes is running.
+      out_dir: where they are; removed too, unless there is something else in it.
+    """
+    for spec in runs:
+        shutil.rmtree(spec.config.model_dir, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(log_of(spec))
+    with contextlib.suppress(OSError):
+        os.rmdir(out_dir)

@@ -7,9 +7,9 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 import tensorflow as tf
 
 from estimator import inputs
-from midepoch import model_dir, saving
+from midepoch import model_dir, saving, startup
 from midepoch.run import Run
-from midepoch.stopping import STEP, Stopping
+from midepoch.stopping import STEP
 
 
 class CommittingSaver(tf.compat.v1.train.Saver):
@@ -26,6 +26,7 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         self, run: Run, max_to_keep: Optional[int], every_n_hours: float = 10000.0, slots: Sequence[tf.Variable] = ()
     ):
         self._run = run
+        self._keeps_all = not max_to_keep  # then a Saver keeps no list
         self._every_secs = every_n_hours * 3600
         super().__init__(
             sharded=True,  # the iterator's shard apart from the variables', as Estimator's own Saver writes them
@@ -52,7 +53,8 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         """Restores the graph, apart from what is left out; that is initialized, as no session does once it has restored."""
         began = time.monotonic()
         sess.run(self._initializer)
-        self._restorer.restore(sess, save_path)
+        with startup.misfit_explained(save_path, self._run.config.task):
+            self._restorer.restore(sess, save_path)
         self._run.report_restored(time.monotonic() - began)
 
     def restore_from_elsewhere(self, scaffold: Any, sess: tf.compat.v1.Session) -> None:
@@ -76,10 +78,12 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         # What save(write_state=True) does by itself, but before the commit. The list still has the checkpoints to be deleted
         # until they are: a kill in between leaves none behind that nobody knows of.
         # tf.estimator ends with TF 2.15, so these private names will not change any more.
-        self._write_state(directory, prefix, [*self.last_checkpoints, prefix])
-        self._RecordLastCheckpoint(prefix)
-        self._delete_old()
-        self._write_state(directory, prefix, self.last_checkpoints or self._all_in(directory))
+        listed = self._all_in(directory) if self._keeps_all else [*self.last_checkpoints, prefix]
+        self._write_state(directory, prefix, listed)
+        if not self._keeps_all:
+            self._RecordLastCheckpoint(prefix)
+            self._delete_old()
+            self._write_state(directory, prefix, self.last_checkpoints)
         model_dir.remove_orphaned_manifests(directory)
 
     def _delete_old(self) -> None:
@@ -92,7 +96,7 @@ class CommittingSaver(tf.compat.v1.train.Saver):
             self._next_checkpoint_time = saved_at + self._every_secs
 
     def _all_in(self, directory: str) -> List[str]:
-        """Returns the prefixes of all checkpoints of a directory: a Saver that keeps all does not list them."""
+        """Returns the prefixes of all checkpoints of a directory, oldest first."""
         return [model_dir.prefix_of(directory, step) for step in reversed(model_dir.steps_on_disk(directory))]
 
     def _write_state(self, directory: str, latest: str, prefixes: Iterable[str]) -> None:
@@ -105,6 +109,21 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         )
 
 
+def committing_scaffold(
+    run: Run, run_config: tf.estimator.RunConfig, slots: Sequence[tf.Variable]
+) -> tf.compat.v1.train.Scaffold:
+    """Returns the Scaffold of a train step, which saves and restores by a `CommittingSaver`.
+
+    Args:
+      run: the run.
+      run_config: the Estimator's; says how many checkpoints to keep.
+      slots: the optimizer's variables.
+    """
+    saver = CommittingSaver(run, run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours, slots)
+    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)  # where Scaffold and hooks look for it
+    return tf.compat.v1.train.Scaffold(init_fn=saver.restore_from_elsewhere)
+
+
 class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
     """Saves where the run's schedule says, counted from step 0, and ends the training at the target or on a stop.
 
@@ -113,13 +132,11 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
 
     Args:
       run: the run.
-      stopping: decides whether to stop.
     """
 
-    def __init__(self, run: Run, stopping: Stopping):
+    def __init__(self, run: Run):
         super().__init__(run.config.model_dir, save_steps=1)  # the interval is the schedule's; the base class wants one
         self._run = run
-        self._stopping = stopping
         self.step = run.start.step
         self.examples_seen = run.start.examples_seen
         self._saved_step = run.start.step
@@ -132,9 +149,8 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         }
         if self._run.config.record_examples:
             self._fetches["example_ids"] = graph.get_tensor_by_name(inputs.EXAMPLE_IDS + ":0")
-        weights = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
-        floating = {weight.op.name: weight for weight in weights if weight.dtype.is_floating}
-        self._is_finite = {name: tf.reduce_all(tf.math.is_finite(weight)) for name, weight in floating.items()}
+        self._weights = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
+        self._are_finite = saving.are_finite(self._weights)
         for listener in self._listeners:
             listener.begin()
 
@@ -152,7 +168,7 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         run, results = self._run, run_values.results
-        self._stopping.took(STEP, time.monotonic() - self._step_began)
+        run.stopping.took(STEP, time.monotonic() - self._step_began)
         before, self.step, self.examples_seen = self.examples_seen, self.step + 1, int(results["examples_seen"])
         loss = float(results["loss"])
         run.check_loss(self.step, loss)
@@ -168,10 +184,10 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
 
     def is_over(self) -> bool:
         """Says whether the target is reached or a stop requested."""
-        return self._run.schedule.at_target(self.step, self.examples_seen) or self._stopping.requested(self.step)
+        return self._run.schedule.at_target(self.step, self.examples_seen) or self._run.stopping.requested(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        if self._saved_step != self.step:
+        if self._saved_step != self.step and self.is_over():  # not where the data has ended, which is an error
             self.save_last(session, evaluate=False)
 
     def save_last(self, session: tf.compat.v1.Session, evaluate: bool) -> None:
@@ -182,7 +198,7 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
           evaluate: whether this step is to be evaluated; remembered, should the process die before that is done.
         """
         started = time.monotonic()
-        saving.check_finite(self.step, session.run(self._is_finite))
+        saving.check_finite(self.step, self._weights, session.run(self._are_finite))
         with saving.failure_explained(self.step):
             self._run.before_save()
             facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)

@@ -9,6 +9,7 @@ from estimator.export import export_best
 from estimator.inputs import train_input
 from estimator.model import evaluate, make_model_fn
 from midepoch.config import TrainConfig
+from midepoch.errors import UserError, one_line
 from midepoch.run import Result, input_ended, open_run
 from midepoch.stopping import Stopping
 
@@ -27,12 +28,13 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
     Raises:
       UserError: bad input, or a failure that only the user can mend; its text is one line.
     """
+    _check_no_cluster()
     with stopping or Stopping() as stopping, open_run("estimator", config, task, stopping) as run:
         start = run.start
         if run.already_done:
             return run.result(start.step, start.examples_seen, None)
         estimator = tf.estimator.Estimator(make_model_fn(run), config=run_config(run.config))
-        hook = SaveOnTheGrid(run, stopping)
+        hook = SaveOnTheGrid(run)
         listener = EvaluateAndKeepBest(run, hook, lambda prefix: evaluate(estimator, run, prefix))
         estimator.train(train_input(run), hooks=[hook], saving_listeners=[listener])
         if not hook.is_over():  # Estimator takes the end of the data, and a full disk, for the end of the training
@@ -40,6 +42,17 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         if run.exports_now(hook.step, hook.examples_seen):
             export_best(run, hook.step, estimator)
         return run.result(hook.step, hook.examples_seen, stopping.reason)
+
+
+def _check_no_cluster() -> None:
+    """Raises UserError if TF_CONFIG, which every RunConfig reads, names other processes: the session would wait for them."""
+    try:
+        found = tf.estimator.RunConfig()
+    except (ValueError, TypeError) as error:
+        raise UserError(f"TF_CONFIG cannot be read: {one_line(error)}; unset it") from error
+    processes = found.num_worker_replicas + found.num_ps_replicas
+    if processes > 1:
+        raise UserError(f"TF_CONFIG names a cluster of {processes} processes, but this program trains in one; unset it")
 
 
 def run_config(config: TrainConfig) -> tf.estimator.RunConfig:

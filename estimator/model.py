@@ -3,9 +3,10 @@
 from typing import Any, Callable, Dict, Iterator, Optional, Union
 
 import tensorflow as tf
+from tensorflow.python.framework.auto_control_deps import automatic_control_dependencies  # public in `tf.function` alone
 
 from estimator import inputs
-from estimator.checkpoints import CommittingSaver
+from estimator.checkpoints import committing_scaffold
 from midepoch import freezing
 from midepoch.errors import UserError
 from midepoch.optimizers import create_slots, make_optimizer
@@ -33,11 +34,14 @@ def make_model_fn(run: Union[Run, SavedCheckpoint]) -> Callable[..., Any]:
 
     def train_step(model: tf.keras.Model, features: Any, labels: Any, run_config: Any) -> tf.estimator.EstimatorSpec:
         global_step = tf.compat.v1.train.get_global_step()
-        variables = freezing.trained_variables(model, run.frozen)
+        variables = freezing.trained_variables(model, run.frozen | run.idle)
         held = freezing.held_variables(model, run.frozen)
         values = [variable.read_value() for variable in held]
         with tf.control_dependencies(values):
-            outputs = task.call(model, features, True, step_seed(seed, global_step))
+            # A graph runs what it is told to: without this, a variable that a layer assigns would never move, or be read too
+            # late. It is what makes a `tf.function` run everything, in order.
+            call = automatic_control_dependencies(task.call)
+            outputs = call(model, features, True, step_seed(seed, global_step))
         loss = tf.reduce_mean(per_example("loss", task.loss(labels, outputs)))
         optimizer = make_optimizer(run.config.optimizer, run.config.learning_rate)
         optimizer.iterations = global_step  # counted up by the optimizer's own update
@@ -45,16 +49,14 @@ def make_model_fn(run: Union[Run, SavedCheckpoint]) -> Callable[..., Any]:
         create_slots(optimizer, model.trainable_variables)
         slots = [variable for variable in tf.compat.v1.global_variables() if all(variable is not other for other in others)]
         updates = optimizer.get_updates(loss, variables)
-        # A graph runs what it is told to: without this, BatchNorm's moving statistics would never move. Only the updates of
-        # this call; those of the call that built the model hang on a placeholder.
+        # BatchNorm's moving statistics. Only the updates of this call; those of the call that built the model hang on a
+        # placeholder.
         updates += model.get_updates_for(tf.nest.flatten(features)) + model.get_updates_for(None)
         with tf.control_dependencies(updates):  # what a layer has changed in passing
             train_op = tf.group(*updates, *(variable.assign(value) for variable, value in zip(held, values)))
         for weight in model.weights:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES, weight)
-        saver = CommittingSaver(run, run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours, slots)
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)  # where Scaffold and hooks look for it
-        scaffold = tf.compat.v1.train.Scaffold(init_fn=saver.restore_from_elsewhere)
+        scaffold = committing_scaffold(run, run_config, slots)
         return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.TRAIN, loss=loss, train_op=train_op, scaffold=scaffold)
 
     def eval_step(model: tf.keras.Model, features: Any, labels: Any) -> tf.estimator.EstimatorSpec:

@@ -6,7 +6,7 @@ from typing import Any, Dict
 import tensorflow as tf
 
 from lowlevel.model import Model
-from midepoch import model_dir, saving
+from midepoch import model_dir, saving, startup
 from midepoch.run import Run
 
 
@@ -53,8 +53,9 @@ class Checkpoints:
         if start.fresh_slots:
             del state["optimizer"]
             self._model.optimizer.iterations.assign(start.step)
-        status = tf.train.Checkpoint(**state).restore(start.prefix)
-        status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
+        with startup.misfit_explained(start.prefix, self._run.config.task):
+            status = tf.train.Checkpoint(**state).restore(start.prefix)
+            status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
         self._model.examples_seen.assign(start.examples_seen)  # 0 where the saved position is not this run's own
         self._run.report_restored(time.monotonic() - began)
 
@@ -84,7 +85,8 @@ class Checkpoints:
         """
         started = time.monotonic()
         step, examples_seen = int(self._model.global_step), int(self._model.examples_seen)
-        saving.check_finite(step, self._model.is_finite())
+        weights = self._model.model.weights
+        saving.check_finite(step, weights, saving.are_finite(weights))
         with saving.failure_explained(step):
             self._run.before_save()
             self.save_and_commit(self.last, self._run.checkpoint_facts(step, examples_seen, evaluate))

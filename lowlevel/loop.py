@@ -48,8 +48,7 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
             losses, example_ids, batch_sizes = model.train(limit._replace(step=min(limit.step, step + steps_per_call)))
             secs = time.monotonic() - began
             stopping.took(STEP, secs)
-            if len(losses) == steps_per_call:
-                steps_per_call = _adapted(steps_per_call, secs)
+            steps_per_call = _adapted(steps_per_call, len(losses), secs)
             for loss, batch_size in zip(losses, batch_sizes):
                 before, step, examples_seen = examples_seen, step + 1, examples_seen + int(batch_size)
                 run.check_loss(step, float(loss))
@@ -69,6 +68,6 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
         return run.result(step, examples_seen, stopping.reason)
 
 
-def _adapted(steps_per_call: int, secs: float) -> int:
-    """Returns how many steps the next call may take, from how long this one took; at most twice as many."""
-    return max(1, min(2 * steps_per_call, int(steps_per_call * _CALL_SECS / max(secs, 1e-6))))
+def _adapted(steps_per_call: int, steps: int, secs: float) -> int:
+    """Returns how many steps the next call may take, at most twice as many, after one of so many steps took so long."""
+    return max(1, min(2 * steps_per_call, int(steps * _CALL_SECS / max(secs, 1e-6))))

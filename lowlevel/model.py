@@ -54,7 +54,7 @@ class Model:
         """
         features, labels, info = inputs.next_batch(self.iterator, self.examples_seen)
         seed = step_seed(self._run.config.seed, self.global_step)
-        variables = freezing.trained_variables(self.model, self._run.frozen)
+        variables = freezing.trained_variables(self.model, self._run.frozen | self._run.idle)
         held = freezing.held_variables(self.model, self._run.frozen)
         values = [tf.identity(variable) for variable in held]
         with tf.GradientTape() as tape:
@@ -95,12 +95,6 @@ class Model:
         """Trains until a limit; returns numpy arrays, as `train_steps`."""
         limit = [tf.constant(value, tf.int64) for value in limit]
         return tuple(value.numpy() for value in self._train_steps(*limit))
-
-    def is_finite(self) -> Dict[str, bool]:
-        """Returns for each weight of the model, by name, whether it holds no NaN and no infinity."""
-        weights = {getattr(weight, "path", weight.name).split(":")[0]: weight for weight in self.model.weights}
-        floating = {name: weight for name, weight in weights.items() if tf.as_dtype(weight.dtype).is_floating}
-        return {name: bool(tf.reduce_all(tf.math.is_finite(weight))) for name, weight in floating.items()}
 
     def eval_step(self, features: Any, labels: Any) -> Dict[str, tf.Tensor]:
         """Returns loss and metrics of each example, {name: float32 [B]}."""

@@ -16,6 +16,7 @@ from midepoch.stopping import Stopping
 
 EXIT_FINISHED = 0
 EXIT_FAILED = 1
+ERROR = "error: "  # how the one line of a failure begins
 EXIT_STOPPED = 75  # EX_TEMPFAIL: run the same command again
 
 
@@ -94,7 +95,7 @@ def run(
 
 def fail(line: str) -> int:
     """Prints the one line of an error on standard error; returns the exit code."""
-    console.say(f"error: {line}", sys.stderr)
+    console.say(ERROR + line, sys.stderr)
     return EXIT_FAILED
 
 

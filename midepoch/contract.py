@@ -1,6 +1,6 @@
 """What may change between two runs of one model_dir, and what a checkpoint says about the stream it stands in."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 import tensorflow as tf
 
@@ -19,13 +19,6 @@ def pipeline_facts(order: Dict[str, Any], batch_size: int, start: int, version: 
       version: the pipeline's own version.
     """
     return {"order": order, "batch_size": batch_size, "start": start, "version": version, "tensorflow": tf.__version__}
-
-
-def epoch_examples(contract: Dict[str, Any]) -> Optional[int]:
-    """Returns the training examples per epoch that a contract's data fingerprint tells of, or None."""
-    order = contract.get("order")
-    files = order.get("data") if isinstance(order, dict) else None  # [name, bytes, records] of each file
-    return sum(file[2] for file in files) if files else None
 
 
 def iterator_fits(saved: Dict[str, Any], now: Dict[str, Any]) -> bool:

@@ -34,13 +34,16 @@ def exported_at(directory: str) -> Optional[int]:
 
 
 def unfinished(directory: str) -> Dict[str, str]:
-    """Returns the folders of the exports that kills have left unfinished, each with the line for the user who starts."""
+    """Returns the temporary folders that kills have left of exports, each with the line for the user who starts."""
     parent = os.path.join(directory, EXPORT)
     names = os.listdir(parent) if os.path.isdir(parent) else []
-    return {
-        os.path.join(parent, name): f"removed {os.path.join(EXPORT, name)}, an export that was not finished"
-        for name in sorted(name for name in names if name.startswith(_TEMPORARY))
-    }
+    lines = {}
+    for name in sorted(name for name in names if name.startswith(_TEMPORARY)):
+        path = os.path.join(parent, name)
+        # An empty one has had its export taken out of it, or was to get one.
+        what = "an export that was not finished" if os.listdir(path) else "the empty folder of an export"
+        lines[path] = f"removed {os.path.join(EXPORT, name)}, {what}"
+    return lines
 
 
 def sweep(directory: str) -> List[str]:

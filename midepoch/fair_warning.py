@@ -27,6 +27,24 @@ def of_flags(config: TrainConfig, secs_left: float) -> List[str]:
     return lines
 
 
+def of_model(has_own_losses: bool, idle: List[str]) -> List[str]:
+    """Returns what there is to say about a model.
+
+    Args:
+      has_own_losses: whether its layers have regularizers or called `add_loss`.
+      idle: the names of the trainable variables that have no part in the loss.
+    """
+    lines = []
+    if has_own_losses:
+        lines.append(
+            "warning: the model has losses of its own (regularizers, add_loss), which are not trained on: what loss() gives is "
+            "all there is"
+        )
+    if idle:
+        lines.append(f"warning: what has no part in the loss stays as it is: {', '.join(idle)}")
+    return lines
+
+
 def of_disk(
     free_bytes: int, checkpoint_bytes: int, keep_checkpoint_max: Optional[int], kept: int, best_kept: bool
 ) -> Optional[str]:

@@ -9,14 +9,19 @@ The optimizer keeps its slots for frozen variables too, unchanged. So a checkpoi
 """
 
 import re
-from typing import Any, FrozenSet, List, Optional
+from typing import Any, FrozenSet, List, Optional, Sequence
 
 from midepoch.errors import UserError
 
 
+def variable_name(variable: Any) -> str:
+    """Returns the name of a variable; with Keras 2 several may have the same."""
+    return getattr(variable, "path", variable.name).split(":")[0]
+
+
 def variable_names(model: Any) -> List[str]:
     """Returns the names of a model's variables, in the order of `model.variables`."""
-    return [getattr(variable, "path", variable.name).split(":")[0] for variable in model.variables]
+    return [variable_name(variable) for variable in model.variables]
 
 
 def frozen_places(model: Any, pattern: Optional[str]) -> FrozenSet[int]:
@@ -40,8 +45,14 @@ def frozen_places(model: Any, pattern: Optional[str]) -> FrozenSet[int]:
     return places
 
 
+def places_of(variables: Sequence[Any], model: Any) -> FrozenSet[int]:
+    """Returns the places in `model.variables` of some of them."""
+    wanted = {id(variable) for variable in variables}
+    return frozenset(place for place, variable in enumerate(model.variables) if id(variable) in wanted)
+
+
 def trained_variables(model: Any, places: FrozenSet[int]) -> List[Any]:
-    """Returns the variables that the optimizer changes."""
+    """Returns the variables that the optimizer changes: all that can be trained, but for those at some places."""
     frozen = _frozen(model, places)
     return [variable for variable in model.trainable_variables if id(variable) not in frozen]
 

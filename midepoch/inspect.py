@@ -103,7 +103,7 @@ def _contract(contract: Dict[str, Any]) -> str:
     order = dict(contract.get("order") or {})
     data = order.pop("data", None)
     facts = {**contract, **order}
-    for name in ("order", "optimizer", "freeze"):  # of these, a start adapts to the last two
+    for name in ("order", "optimizer", "freeze", "epoch_examples"):  # the first is told in parts, the others may change
         facts.pop(name, None)
     shown = [f"{name} {value}" for name, value in facts.items()]
     if data:

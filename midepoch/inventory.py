@@ -9,7 +9,6 @@ import time
 from typing import Any, Dict, List, Optional
 
 from midepoch import checkpoint_parts, foreign, model_dir
-from midepoch import contract as contract_lib
 from midepoch.best import read_metrics
 from midepoch.errors import UserError
 from midepoch.schedule import place_in_epoch
@@ -66,7 +65,7 @@ def take_inventory(directory: str, verify: bool = False) -> Dict[str, Any]:
         raise UserError(f"{directory} holds neither run.json nor a checkpoint; give the directory of a run")
     whole = [c for c in checkpoints if c["problem"] is None]
     newest = max(whole, key=lambda c: -1 if c["step"] is None else c["step"], default={})  # a start takes the best one too
-    epoch_examples, examples_seen = contract_lib.epoch_examples(contract), newest.get("examples_seen")
+    epoch_examples, examples_seen = contract.get("epoch_examples"), newest.get("examples_seen")
     has_epochs = bool(epoch_examples) and examples_seen is not None
     target = {name: config[name] for name in ("num_epochs", "train_steps") if config.get(name)}
     return {
@@ -176,7 +175,7 @@ def _look_at(prefix: str, kind: str, verify: bool, contract: Dict[str, Any]) -> 
     if unfinished and not model_dir.data_files(prefix):
         return None
     examples_seen = manifest.get("examples_seen")
-    epoch_examples = contract_lib.epoch_examples(_dict(manifest.get("contract")) or contract)
+    epoch_examples = (_dict(manifest.get("contract")) or contract).get("epoch_examples")
     batch_size = _dict(manifest.get("pipeline")).get("batch_size")
     epoch = batches_done = batches_per_epoch = None
     if epoch_examples and batch_size and examples_seen is not None:

@@ -530,6 +530,7 @@ class Lock:
             ) from error
         left = read_lock(directory)
         self.left_behind: Dict[str, Any] = left if isinstance(left.get("step"), int) else {}
+        self.start: Optional[int] = None  # which start of the run this is, counted from 1; for whoever comes after a kill
         self._holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
 
     def note_holder(self) -> None:
@@ -539,7 +540,7 @@ class Lock:
     def note(self, step: int, running: bool = True) -> None:
         """Writes down how far the run has come."""
         self._noted_step = step
-        self._write({**self._holder, "step": step, "running": running})
+        self._write({**self._holder, "start": self.start, "step": step, "running": running})
 
     def _write(self, facts: Dict[str, Any]) -> None:
         # One write of one size: a kill leaves the old text or the new.

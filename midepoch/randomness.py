@@ -42,7 +42,7 @@ def hidden_random_ops(graph: Any) -> Iterator[str]:
             yield getattr(variable, "path", variable.name)
 
 
-def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw: Any) -> None:
+def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw: Any) -> List[Any]:
     """Runs a task once, without training, on real input: what is wrong with it shows before anything is written.
 
     Args:
@@ -52,16 +52,26 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
       parse: from raw input to (features, labels).
       raw: a batch of raw input of B examples.
 
+    Returns:
+      The trainable variables that have no part in the loss.
+
     Raises:
-      UserError: a method fails, returns the wrong shape, or draws from hidden random state.
+      UserError: a method fails, returns the wrong shape, or draws from hidden random state; or no variable has a part in the
+        loss.
     """
     seed = tf.constant([1, 0], tf.int64)
+    idle: List[Any] = []
 
     def forward(raw):
         features, labels = parse(raw)
-        outputs = task.call(model, features, True, seed)
+        with tf.GradientTape() as tape:
+            outputs = task.call(model, features, True, seed)
+            loss = task.loss(labels, outputs)
+        if tf.is_tensor(loss) and loss.dtype.is_floating:
+            gradients = tape.gradient(loss, model.trainable_variables)
+            idle.extend(v for v, gradient in zip(model.trainable_variables, gradients) if gradient is None)
         task.call(model, features, False, seed)
-        return tf.nest.flatten(labels)[0], task.loss(labels, outputs), task.metrics(labels, outputs)
+        return tf.nest.flatten(labels)[0], loss, task.metrics(labels, outputs)
 
     try:
         traced = tf.function(forward, autograph=False)
@@ -100,6 +110,9 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
                 f"--task={name}: {what} {_describe(value)} for a batch of {labels.shape[0]}; "
                 "return one number for each example, [B]"
             )
+    if len(idle) == len(model.trainable_variables):
+        raise UserError(f"--task={name}: loss() does not depend on any variable that can be trained; see that call() uses the model")
+    return idle
 
 
 def _describe(value: Any) -> str:

@@ -70,6 +70,7 @@ class Run:
       already_done: whether the run is at its target, so that there is nothing to do; set by them.
       best: metrics of the last and the best evaluation.
       frozen: places in `model.variables` of the variables that --freeze names; set by `check`.
+      idle: the same of the trainable variables that have no part in the loss; set by `check`.
     """
 
     def __init__(self, program: str, config: TrainConfig, task: Any, stopping: Stopping, only_look: bool = False):
@@ -124,13 +125,13 @@ class Run:
             contract.check_restore_from(model_dir.read_manifest(restored)["contract"], self._contract(), config.restore_from)
         if config.record_examples and has_own_dataset(self.task):
             raise UserError(
-                f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; leave it out"
+                f"--record_examples: task {config.task} brings its own dataset, whose examples have no ids; set "
+                "--norecord_examples"
             )
         with _explained(config.task, "model() fails"):
             model = self.task.model(config.seed)
             self._model_weights = list(model.weights)
             self.frozen = freezing.frozen_places(model, config.freeze)
-            self._frozen_names = [freezing.variable_names(model)[place] for place in sorted(self.frozen)]
         if not self._model_weights:
             raise UserError(
                 f"--task={config.task}: the model has no weights yet; call its build() with the input shape in model()"
@@ -144,7 +145,17 @@ class Run:
                 raw, parse = next(iter(self.inputs.dataset()))[:2], lambda raw: raw
             else:
                 raw, parse = next(iter(checksums.read(self.inputs.index.paths).batch(config.batch_size))), self.task.parse
-        randomness.check_task(self.task, config.task, model, parse, raw)
+        idle = randomness.check_task(self.task, config.task, model, parse, raw)
+        self.idle = freezing.places_of(idle, model)
+        if not freezing.trained_variables(model, self.frozen | self.idle):
+            raise UserError(f"--freeze={config.freeze} leaves no variable that has a part in the loss; give another pattern")
+        self._about_model = fair_warning.of_model(
+            bool(getattr(model, "losses", ())), [freezing.variable_name(variable) for variable in idle]
+        )
+        if self.frozen:
+            names = freezing.variable_names(model)
+            frozen = ", ".join(names[place] for place in sorted(self.frozen))
+            self._about_model.append(f"frozen by --freeze={config.freeze}: {frozen}")
         with _explained(config.task, "evaluating the first batch fails"):
             metrics = {"loss", *self._metric_names(model)}
         if self.best.metric not in metrics:
@@ -171,6 +182,7 @@ class Run:
             "optimizer": config.optimizer,
             "freeze": config.freeze,
             "order": order,
+            "epoch_examples": self.schedule.epoch_examples,  # for those who read: it follows from the files, or the task
         }
 
     def pipeline_facts(self, start: int) -> Dict[str, Any]:
@@ -203,11 +215,15 @@ class Run:
         done_again = self._announce_past(lock.left_behind)
         saved = self._saved_run
         history = saved.get("history") or {"starts": 0, "kills": 0, "steps_done_again": 0}
+        # A start that was killed before it noted a step has counted what it had found; only its own death is new.
+        killed_start = lock.left_behind.get("start")
+        counted = isinstance(killed_start, int) and killed_start < history["starts"]
         self._history = {
             "starts": history["starts"] + 1,
             "kills": history["kills"] + bool(lock.left_behind.get("running", False)),
-            "steps_done_again": history["steps_done_again"] + done_again,
+            "steps_done_again": history["steps_done_again"] + (0 if counted else done_again),
         }
+        lock.start = self._history["starts"]
         resumed = self.start.case == startup.RESUME
         self._write_run_files(saved.get("first_step", self.start.step) if resumed else self.start.step)
         self._open_outputs()
@@ -346,16 +362,21 @@ class Run:
         data = "its own dataset"
         if not has_own_dataset(self.task):
             data = f"{schedule.epoch_examples} train, {self.num_eval_examples} eval examples"
-        console.say(f"{self.program} · TF {tf.__version__} · CPU · {config.task}: {data}")
+        console.say(f"{self.program} · TF {tf.__version__} · {self._device()} · {config.task}: {data}")
         if start.case == startup.RESUME and self.already_done:
             return
         for note in start.notes:
             console.say(note)
         place = lines.where(start.examples_seen, schedule.epoch_examples, config.batch_size)
         console.say(lines.start(config.model_dir, start, place))
-        if self.frozen:
-            console.say(f"frozen by --freeze={config.freeze}: {', '.join(self._frozen_names)}")
+        for line in self._about_model:
+            console.say(line)
         console.say(lines.plan(config, schedule, self.target_steps(), self.best))
+
+    @staticmethod
+    def _device() -> str:
+        gpus = len(tf.config.list_physical_devices("GPU"))
+        return console.count(gpus, "GPU") if gpus else "CPU"
 
     def target_steps(self) -> int:
         """Returns the global step at which the run ends, from its start and this config's batch size."""
@@ -407,7 +428,8 @@ class Run:
         return self.schedule.save(step, examples_before, examples_seen, time.monotonic() - self.last_save_at)
 
     def _evaluated_at_target(self, step: int, examples_seen: int) -> bool:
-        evaluated = self.best.last is not None and self.best.last["global_step"] >= step
+        # Not of a later step either, which the run had reached before it went on from an earlier checkpoint.
+        evaluated = self.best.last is not None and self.best.last["global_step"] == step
         return self.schedule.at_target(step, examples_seen) and evaluated
 
     def _export_due(self, step: int, examples_seen: int) -> bool:
@@ -429,7 +451,8 @@ class Run:
     def record_step(self, step: int, example_ids: Any) -> None:
         """Takes the example ids of a step: int64 [B]."""
         if self._ledger:
-            self._ledger.add(step, example_ids)
+            with saving.failure_explained(step):
+                self._ledger.add(step, example_ids)
 
     def report_steps(self, step: int, examples_seen: int, loss: float) -> None:
         """Takes the state after a step: prints and draws it if it is time.

@@ -79,9 +79,7 @@ class SavedCheckpoint:
 
     def as_record(self, metrics: Dict[str, Any]) -> Dict[str, Any]:
         """Returns metrics as the run's own metrics files hold them; see `best.as_record`."""
-        epoch_examples = contract.epoch_examples(self._manifest["contract"])
-        if epoch_examples is None:  # its own dataset
-            epoch_examples = getattr(self.task, "num_train_examples", None)
+        epoch_examples = self._manifest["contract"]["epoch_examples"]
         return best.as_record(metrics, self.start.step, self.start.examples_seen, epoch_examples)
 
     def as_lines(self, batches: Iterable[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:

@@ -2,27 +2,37 @@
 
 import contextlib
 import re
-from typing import Iterator, Mapping
+from typing import Any, Iterator, List, Sequence
 
 import tensorflow as tf
 
 from midepoch.errors import UserError, one_line
+from midepoch.freezing import variable_name
 
-# How TensorFlow puts what the operating system says, amid much else: `/path/of/a/file; No space left on device`.
-_FILE_AND_WHY = re.compile(r"(/\S+); (\w[\w -]*\w)")
+# How TensorFlow puts what the operating system says, amid much else: `path/of/a/file; No space left on device`.
+_FILE_AND_WHY = re.compile(r"(\S*/\S+); (\w[\w -]*\w)")
 
 
-def check_finite(step: int, is_finite: Mapping[str, bool]) -> None:
+def are_finite(weights: Sequence[Any]) -> List[tf.Tensor]:
+    """Returns for each weight, [...], whether it holds no NaN and no infinity; bool [], in a graph too."""
+    return [
+        tf.reduce_all(tf.math.is_finite(weight)) if tf.as_dtype(weight.dtype).is_floating else tf.constant(True)
+        for weight in weights
+    ]
+
+
+def check_finite(step: int, weights: Sequence[Any], finite: Sequence[bool]) -> None:
     """To be called before anything of a checkpoint is written.
 
     Args:
       step: the global step.
-      is_finite: for each weight of the model, by name, whether it holds no NaN and no infinity.
+      weights: of the model.
+      finite: the values of `are_finite(weights)`.
 
     Raises:
-      UserError: one does.
+      UserError: one is not finite.
     """
-    bad = [name for name, finite in is_finite.items() if not finite]
+    bad = [variable_name(weight) for weight, is_finite in zip(weights, finite) if not is_finite]
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         raise UserError(

@@ -9,15 +9,18 @@ In this order:
 """
 
 import collections
+import contextlib
 import dataclasses
 import os
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import tensorflow as tf
 
 from midepoch import contract, model_dir
 from midepoch.errors import UserError
+
+_OTHER_STREAM = "data, seed or shuffle differ from those of --restore_from"
 
 RESUME, RESTORE_FROM, FRESH = "resume", "restore_from", "fresh"
 
@@ -167,6 +170,28 @@ def check_model_fits(prefix: str, weights: Sequence[tf.Variable], task: str) -> 
         )
 
 
+@contextlib.contextmanager
+def misfit_explained(prefix: str, task: str) -> Iterator[None]:
+    """Turns what TensorFlow says of a checkpoint into one line, while it is restored.
+
+    Args:
+      prefix: the checkpoint.
+      task: the name of the task whose model it is restored into.
+
+    Raises:
+      UserError: the checkpoint is gone, or does not fit the model.
+    """
+    try:
+        yield
+    except (AssertionError, ValueError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        if not os.path.exists(prefix + ".index"):
+            raise UserError(f"{prefix} was deleted while it was read; start again, or give another checkpoint") from error
+        raise UserError(
+            f"{prefix} does not fit the model of task {task}: layers have been renamed, added or nested otherwise; set the "
+            "model back, or give another checkpoint or --model_dir"
+        ) from error
+
+
 def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bool, damaged: Sequence[tuple] = ()) -> Start:
     manifest = model_dir.read_manifest(prefix)
     saved = manifest["pipeline"]
@@ -195,5 +220,6 @@ def _from_checkpoint(case: str, prefix: str, facts: Dict[str, Any], seekable: bo
             "to its position; set the flags and TensorFlow back to what they were, or use --restore_from with another "
             "--model_dir"
         )
-    note = "data, seed or shuffle differ from those of --restore_from: starting at the first example"
+    why = f"the pipeline changed ({changed}), and it cannot seek" if changed and not seekable else _OTHER_STREAM
+    note = f"{why}: starting at the first example"
     return dataclasses.replace(start, examples_seen=0, notes=(note,))

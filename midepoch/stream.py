@@ -160,13 +160,14 @@ class ExampleStream:
       version: of the pipeline; an iterator's state fits only the same one.
     """
 
-    version = PIPELINE_VERSION
-
     def __init__(self, index: RecordIndex, config: TrainConfig, parse: ParseFn):
         self.index = index
         self._config = config
         self._parse = parse
         self.seekable = config.shuffle != "buffer"
+        self.version: Any = PIPELINE_VERSION
+        if config.shuffle == "none":  # read in blocks as well, which move no example, but the iterator counts in them
+            self.version = f"{PIPELINE_VERSION}, {config.shuffle_window} records in blocks of {config.shuffle_block}"
 
     def fingerprint(self) -> dict:
         """Returns what fixes the order of the examples: equal fingerprints, equal streams."""

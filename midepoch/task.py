@@ -58,7 +58,7 @@ class Task:
         raise NotImplementedError
 
     def loss(self, labels: Any, outputs: Any) -> tf.Tensor:
-        """Returns the loss of each example, float32 [B]."""
+        """Returns the loss of each example, float32 [B]. Their mean is what is trained on: no regularizer, no `add_loss`."""
         raise NotImplementedError
 
     def metrics(self, labels: Any, outputs: Any) -> Dict[str, tf.Tensor]:

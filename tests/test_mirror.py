@@ -39,6 +39,7 @@ EXCEPTIONS = {
         ("checkpoints.py", "CommittingSaver"): "saving, hooking and evaluating are three classes of the framework; the counterpart "
         "is the one class Checkpoints",
         ("checkpoints.py", "SaveOnTheGrid"): "the same",
+        ("checkpoints.py", "committing_scaffold"): "by a Scaffold an Estimator takes a Saver that is not its own",
         ("checkpoints.py", "EvaluateAndKeepBest"): "the same; in lowlevel it is the method evaluate_and_keep_best",
         ("checkpoints.py", "restore_from_elsewhere"): "Estimator restores from its model_dir only; from elsewhere by an init_fn",
         ("checkpoints.py", "begin"): _HOOK,
@@ -58,7 +59,6 @@ EXCEPTIONS = {
         ("export.py", "serve_examples"): "the same",
         ("evaluate.py", "restored_model"): "an Estimator takes a checkpoint path in evaluate, predict and export_saved_model",
         ("checkpoints.py", "restore_weights"): "the same",
-        ("model.py", "is_finite"): "the hook looks at the weights of the graph, which are in a collection",
         ("checkpoints.py", "Checkpoints"): "the counterpart of the three classes in estimator/checkpoints.py",
         ("checkpoints.py", "commit"): "a CheckpointManager takes a callback; the Saver's steps are written out in save_and_commit",
     },

@@ -1,6 +1,7 @@
 """The README cannot rot: its examples are trained, and its flags are compared with those that exist."""
 
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -97,6 +98,21 @@ def test_resumable_with_a_premade_estimator(folder):
 
     assert same_weights("resumed/model.ckpt-20", "undisturbed/model.ckpt-20")
     assert not same_weights("shorter/model.ckpt-7", "undisturbed/model.ckpt-20")
+
+
+@pytest.mark.skipif(not HAS_ESTIMATOR, reason="no tf.estimator")
+def test_resumable_can_be_copied(folder):
+    """Without the rest of the repository: the three pieces that the README names, and what they import."""
+    import any_estimator
+
+    from estimator import inputs
+
+    pieces = [inspect.getsource(piece) for piece in (inputs.resumable, inputs._next_element)]
+    copied = {}
+    exec("\n".join(["from typing import Any", "import tensorflow as tf", f"ITERATOR = {inputs.ITERATOR!r}", *pieces]), copied)
+    any_estimator.resumable = copied["resumable"]
+    any_estimator.train("copied", 3)
+    assert os.path.exists("copied/model.ckpt-3.index")
 
 
 def test_resumable_is_what_does_it(folder):

@@ -90,9 +90,9 @@ def plain_estimator(task: Any, stopwatch: Stopwatch) -> None:
         )
         return inputs.next_batch(features, labels, {}, examples_seen)
 
-    with _config() as config, open_run("estimator", config, task) as run:
+    with _config() as config, open_run("estimator", config, task, stopwatch) as run:
         trainer = tf.estimator.Estimator(make_model_fn(run), config=run_config(run.config))
-        hook = SaveOnTheGrid(run, stopwatch)
+        hook = SaveOnTheGrid(run)
         trainer.train(input_fn, hooks=[hook])
         run.result(hook.step, hook.examples_seen, None)
 

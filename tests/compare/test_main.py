@@ -122,6 +122,17 @@ def test_refused(refused, monkeypatch, arguments, said):
     assert said in refused(*arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--task=iris"], "error: lowlevel: --record_examples: task iris brings its own dataset"),
+        (["--num_epochs=4", "--kills=100"], "--kills=100 is too many for a run of 96 steps"),
+    ],
+)
+def test_refused_once_a_program_has_seen_it(refused, arguments, said):
+    assert said in refused(*arguments, "--programs=lowlevel")
+
+
 def test_without_matplotlib(refused, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(

@@ -60,7 +60,12 @@ def test_sweep_touches_nothing_else(tmp_path):
     name = export(tmp_path, 7)
     (tmp_path / "export" / "mine").mkdir()
     temporary = os.path.basename(exports.begin(str(tmp_path)))
-    assert exports.sweep(str(tmp_path)) == [f"removed export/{temporary}, an export that was not finished"]
+    os.mkdir(os.path.join(tmp_path, "export", temporary, "1000"))
+    (tmp_path / "export" / "temp-1").mkdir()
+    assert exports.sweep(str(tmp_path)) == [
+        "removed export/temp-1, the empty folder of an export",
+        f"removed export/{temporary}, an export that was not finished",
+    ]
     assert sorted(os.listdir(tmp_path / "export")) == sorted([os.path.basename(name), "mine"])
     assert exports.newest(str(tmp_path)) == name
 

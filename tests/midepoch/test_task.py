@@ -6,6 +6,7 @@ import tensorflow as tf
 from midepoch import own_dataset
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError
+from midepoch.inventory import take_inventory
 from midepoch.task import check_task, has_own_dataset, load_task, step_seed
 from tests import tiny_task
 from tests.tiny_task import Tiny
@@ -69,6 +70,8 @@ def test_iris_trains(train_and_evaluate, tiny_config):
     config = tiny_config(task="iris", batch_size=16, num_epochs=40, learning_rate=0.01, train_files=None, eval_files=None)
     result = train_and_evaluate(config, load_task("iris"))
     assert result.metrics["accuracy"] >= 0.9
+    found = take_inventory(config.model_dir)  # no file tells how long its epochs are
+    assert found["finished"] and found["epoch"] == result.examples_seen / 120
 
 
 def test_class_of_the_users_own_from_the_current_directory(my_module):

@@ -67,6 +67,31 @@ class SmallWithBatchNorm(Small):
     normalize = True
 
 
+class Counting(tf.keras.layers.Layer):
+    """Keeps a moving mean by plain assignments, and takes it off: what it gives depends on their order."""
+
+    def build(self, input_shape):
+        self.mean = self.add_weight(name="mean", shape=input_shape[-1:], initializer="zeros", trainable=False)
+
+    def call(self, inputs, training=False):
+        if training:
+            self.mean.assign(0.9 * self.mean + 0.1 * tf.reduce_mean(inputs, axis=0))
+        return inputs - self.mean
+
+
+class SmallWithAssignments(Small):
+    """`Small` with a layer that assigns its variables itself."""
+
+    def model(self, seed):
+        model = tf.keras.Sequential([Counting(name="counting"), super().model(seed)])
+        model.build([None, 5])
+        return model
+
+    def call(self, model, features, training, seed):
+        counting, rest = model.layers
+        return super().call(rest, counting(features, training=training), training, seed)
+
+
 class SmallOwnDataset(Small):
     """`Small` with a `tf.data.Dataset` of its own, batches across epochs, made without files."""
 

@@ -34,7 +34,7 @@ def start(program, directory, data, **changes):
             run.close(run.start.step)
 
 
-_REMEMBERED = ("_model_weights", "frozen", "_frozen_names")
+_REMEMBERED = ("_model_weights", "frozen", "idle", "_about_model")
 _checked = {}
 
 

@@ -10,10 +10,9 @@ import shutil
 
 import pytest
 
-from midepoch import contract
+from midepoch import contract, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError
-from midepoch.stream import ExampleStream
 from tests.conftest import REPOSITORY
 from tests.whole_runs import runs, table_runs
 from tests.whole_runs.table_runs import STOPPED_AT
@@ -106,8 +105,8 @@ def test_pipeline_whose_code_changed_seeks(trained, finished, data, tmp_path, ca
     """Data, seed and shuffle did not change: the position means what it meant, only the iterator's state is of no use."""
     program, run = trained[0], tmp_path / "run"
     shutil.copytree(trained[1], run)
-    version = ExampleStream.version
-    monkeypatch.setattr(ExampleStream, "version", version + 1)
+    version = stream.PIPELINE_VERSION
+    monkeypatch.setattr(stream, "PIPELINE_VERSION", version + 1)
     assert table_runs.train(program, run, data, stop_after=None).finished
     assert f"(version was {version}, is {version + 1}): seeking to example 50" in capsys.readouterr().out
     runs.assert_same_bits(runs.last_variables(run), runs.last_variables(finished))
