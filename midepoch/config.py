@@ -25,10 +25,12 @@ def _flag(default: Any, kind: type, help: str, *, minimum: Any = None, maximum: 
       kind: int, float, str or bool.
       help: what it means, why the default is what it is.
       minimum: the smallest value allowed, or None.
-      maximum: the largest value allowed, or None.
+      maximum: the largest value allowed, or None; for an int, None stands for what TensorFlow can count to.
       above: values must be greater than this, or None.
       choices: the values allowed, or empty for any.
     """
+    if kind is int and maximum is None:
+        maximum = 2**62
     metadata = dict(kind=kind, help=help, minimum=minimum, maximum=maximum, above=above, choices=tuple(choices))
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -72,7 +74,7 @@ class TrainConfig:
     task: str = _flag("digits", str, "`digits`, `mnist`, `iris`, or your own class as `my_pkg.my_module:MyTask`.")
     train_files: Optional[str] = _flag(None, str, "Glob of training TFRecord files. Unset: the task's own files.")
     eval_files: Optional[str] = _flag(None, str, "Glob of evaluation TFRecord files. Unset: the task's own files.")
-    batch_size: int = _flag(64, int, "Examples per step; the last batch of an epoch may be smaller.", minimum=1)
+    batch_size: int = _flag(64, int, "Examples per step; the last batch of an epoch may be smaller.", minimum=1, maximum=2**31 - 1)
     num_epochs: Optional[int] = _flag(
         None, int, "Train until this many epochs are done in all, earlier starts included.", minimum=1
     )
@@ -112,7 +114,7 @@ class TrainConfig:
     )
     save_checkpoints_epochs: Optional[int] = _flag(None, int, "Save at multiples of this many epochs.", minimum=1)
     keep_checkpoint_max: Optional[int] = _flag(
-        None, int, "Last checkpoints to keep; 0 keeps all. Unset: 5, as in RunConfig.", minimum=0
+        None, int, "Last checkpoints to keep; 0 keeps all. Unset: 5, as in RunConfig.", minimum=0, maximum=2**31 - 1
     )
     keep_checkpoint_every_n_hours: Optional[float] = _flag(
         None, float, "Also keep one checkpoint for every n hours, for good. Unset: none.", above=0.0
@@ -151,10 +153,10 @@ class TrainConfig:
     )
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            _check_value(field, getattr(self, field.name))
         if not self.model_dir:
             raise UserError("--model_dir is not set; give the directory of this run, such as --model_dir=run1")
+        for field in dataclasses.fields(self):
+            _check_value(field, getattr(self, field.name))
         if self.freeze is not None:
             _check_pattern("freeze", self.freeze)
         check_max_run_secs(self.max_run_secs)
@@ -190,6 +192,8 @@ def _check_value(field: dataclasses.Field, value: Any) -> None:
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise UserError(f"--{field.name}={value!r} is not {_KINDS[kind]}")
+    if value == "":
+        raise UserError(f"--{field.name}= is empty; give a value, or leave it out")
     if rule["choices"] and value not in rule["choices"]:
         raise UserError(f"--{field.name}={value} is not one of {', '.join(rule['choices'])}")
     if rule["minimum"] is not None and value < rule["minimum"]:

@@ -31,7 +31,7 @@ def plan(config: TrainConfig, schedule: Schedule, target_steps: int, best: Best)
     """Returns what the run is to do: its target, and when it saves and evaluates."""
     target = f"target {target_steps} steps"
     if config.num_epochs and schedule.epochs_end_with_batch:
-        target += f" ({config.num_epochs} epochs × {-(-schedule.epoch_examples // config.batch_size)})"
+        target += f" ({console.count(config.num_epochs, 'epoch')} × {-(-schedule.epoch_examples // config.batch_size)})"
     if config.save_checkpoints_steps:
         save = f"save {console.every(config.save_checkpoints_steps, 'step')}"
     elif config.save_checkpoints_epochs:
@@ -79,8 +79,11 @@ def step(
         epoch, in_epoch = divmod(examples_seen - 1, epoch_examples)
         done, per_epoch = (-(-n // batch_size) for n in (in_epoch + 1, epoch_examples))
         place = f"epoch {epoch + 1} {done}/{per_epoch}   "
-    left = console.duration((target_steps - number) / steps_per_sec) if steps_per_sec else "?"
-    return f"step {number}/{target_steps}   {place}loss {loss:.4f}   {examples_per_sec:.0f} examples/s   {left} left"
+    line = f"step {number}/{target_steps}   {place}loss {loss:.4f}"
+    if not steps_per_sec:  # the first step of a process
+        return line
+    left = console.duration((target_steps - number) / steps_per_sec)
+    return f"{line}   {examples_per_sec:.0f} examples/s   {left} left"
 
 
 def evaluation(metrics: Dict[str, Any], best: Best, previous: Optional[float], improved: bool, in_epochs: bool) -> str:

@@ -24,6 +24,7 @@ from midepoch.errors import UserError
 
 CHECKPOINT_NAME = "model.ckpt"
 BEST_WEIGHTS = "best_weights"
+EVAL = "eval"  # where TensorBoard finds the evaluation curves
 RUN_FILE = "run.json"
 FLAGS_FILE = "flags.txt"
 EXAMPLES_FILE = "examples.jsonl"
@@ -421,24 +422,40 @@ def check_is_there(directory: str) -> None:
         raise UserError(f"{directory} {what}; give the directory of a run")
 
 
-def prepare(directory: str) -> None:
-    """Makes sure that a model_dir can be made and written, without writing anything of the run yet.
+def check_place(directory: str) -> None:
+    """Makes sure that a model_dir is or can be a local directory; writes nothing.
 
     Raises:
-      UserError: it is a file, or cannot be written.
+      UserError: it cannot, or there is a file where it has a folder.
     """
     if "://" in directory or set(directory) & set("[]*?"):
         raise UserError(
             f"--model_dir={directory}: give a local path without [ ] * ?, which TensorFlow would take for a pattern when it "
             "deletes old checkpoints"
         )
+    existing = _existing(directory)
+    if not os.path.isdir(existing):
+        raise UserError(f"--model_dir={directory}: {existing} is a file; give a directory")
+    for name in (BEST_WEIGHTS, EVAL, _DAMAGED):
+        path = os.path.join(directory, name)
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise UserError(f"--model_dir={directory}: {path} is a file, but a run has a directory of that name; move it away")
+
+
+def refusal(directory: str) -> Optional[UserError]:
+    """Returns what there is to say if a model_dir cannot be written, or None; writes nothing."""
+    existing = _existing(directory)
+    if os.access(existing, os.W_OK | os.X_OK):
+        return None
+    return UserError(f"--model_dir={directory}: {existing} cannot be written; change its permissions or give another")
+
+
+def _existing(directory: str) -> str:
+    """Returns a directory, or what there is of the path to it."""
     existing = os.path.abspath(directory)
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise UserError(f"--model_dir={directory}: {existing} is a file; give a directory")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise UserError(f"--model_dir={directory}: {existing} cannot be written; change its permissions or give another")
+    return existing
 
 
 def read_lock(directory: str) -> Dict[str, Any]:
@@ -510,6 +527,7 @@ class Lock:
     """
 
     def __init__(self, directory: str):
+        self._directory = directory
         path = os.path.join(directory, _LOCK_FILE)
         try:
             make_directory(directory)
@@ -532,6 +550,18 @@ class Lock:
         self.left_behind: Dict[str, Any] = left if isinstance(left.get("step"), int) else {}
         self.start: Optional[int] = None  # which start of the run this is, counted from 1; for whoever comes after a kill
         self._holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+
+    def check_in_place(self) -> None:
+        """Raises UserError if the model_dir has been moved or removed: what is saved there now would be another, unlocked one."""
+        try:
+            in_place = os.path.samestat(os.stat(os.path.join(self._directory, _LOCK_FILE)), os.fstat(self._file))
+        except FileNotFoundError:
+            in_place = False
+        if not in_place:
+            raise UserError(
+                f"--model_dir={self._directory} has been moved or removed in mid-run, so nothing is saved there any more; its "
+                "checkpoints are good, wherever they are now: put it back, or give the new place, and start again"
+            )
 
     def note_holder(self) -> None:
         """Writes down who holds the lock, and still how far the last one had come; once it is sure that this one will run."""

@@ -1,5 +1,6 @@
 """A task's own `tf.data.Dataset`: as training input its iterator state is saved and restored as it is."""
 
+import dataclasses
 import hashlib
 import os
 import tempfile
@@ -12,6 +13,16 @@ from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
 from midepoch.records import RecordIndex
 from midepoch.task import has_own_dataset
+
+
+def check_flags(config: TrainConfig) -> None:
+    """Raises UserError if a flag says what to read, and how, where the task brings its own dataset."""
+    usual = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
+    for name in ("train_files", "eval_files", "shuffle"):
+        if getattr(config, name) != usual[name]:
+            raise UserError(
+                f"--{name}={getattr(config, name)} has no effect: task {config.task} brings its own dataset; leave it out"
+            )
 
 
 class OwnDataset:

@@ -115,6 +115,13 @@ def check_task(task: Any, name: str, model: tf.keras.Model, parse: Callable, raw
     return idle
 
 
+def check_captures(parse: Callable, raw: Any) -> None:
+    """Raises UserError if parsing uses a resource, such as a lookup table, which no dataset in an Estimator's graph can."""
+    captures = tf.function(parse, autograph=False).get_concrete_function(raw).captured_inputs
+    if any(capture.dtype == tf.resource for capture in captures):
+        raise UserError("parse() uses a lookup table or a variable, which an Estimator's input cannot; train it with lowlevel")
+
+
 def _describe(value: Any) -> str:
     return f"has shape {tuple(value.shape)}" if hasattr(value, "shape") else f"is {value!r}"
 

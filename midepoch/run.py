@@ -27,6 +27,13 @@ from midepoch.summaries import EventWriter
 from midepoch.task import Task, check_task, has_own_dataset, load_task
 
 
+_HISTORY = ("starts", "kills", "steps_done_again")
+
+
+def _is_history(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), int) for name in _HISTORY)
+
+
 class Result(NamedTuple):
     """How a run ended.
 
@@ -80,8 +87,10 @@ class Run:
         self.task = task
         self.stopping = stopping
         own = has_own_dataset(task)
+        self.already_done = False
         self.indexes = ()
         if own:
+            own_dataset.check_flags(config)
             self.inputs = own_dataset.OwnDataset(task, config)
             epoch_examples = getattr(task, "num_train_examples", None)
         else:
@@ -145,6 +154,8 @@ class Run:
                 raw, parse = next(iter(self.inputs.dataset()))[:2], lambda raw: raw
             else:
                 raw, parse = next(iter(checksums.read(self.inputs.index.paths).batch(config.batch_size))), self.task.parse
+            if self.program == "estimator":
+                randomness.check_captures(parse, raw)
         idle = randomness.check_task(self.task, config.task, model, parse, raw)
         self.idle = freezing.places_of(idle, model)
         if not freezing.trained_variables(model, self.frozen | self.idle):
@@ -200,8 +211,8 @@ class Run:
         """
         config, directory = self.config, self.config.model_dir
         self._lock = lock
-        self._choose_start()  # looks again: before the lock was taken, another process may have trained here
-        self._announce()
+        self.choose_start()  # looks again: before the lock was taken, another process may have trained here
+        self.announce()
         for line in exports.sweep(directory):
             console.say(line)
         if self.already_done:
@@ -214,7 +225,7 @@ class Run:
             console.say(line)
         done_again = self._announce_past(lock.left_behind)
         saved = self._saved_run
-        history = saved.get("history") or {"starts": 0, "kills": 0, "steps_done_again": 0}
+        history = saved["history"] if _is_history(saved.get("history")) else dict.fromkeys(_HISTORY, 0)
         # A start that was killed before it noted a step has counted what it had found; only its own death is new.
         killed_start = lock.left_behind.get("start")
         counted = isinstance(killed_start, int) and killed_start < history["starts"]
@@ -235,8 +246,8 @@ class Run:
           UserError: as `open`.
         """
         config, directory = self.config, self.config.model_dir
-        self._choose_start()
-        self._announce()
+        self.choose_start()
+        self.announce()
         for line in exports.unfinished(directory).values():
             console.say(line)
         if self.already_done:
@@ -247,7 +258,7 @@ class Run:
         left_behind = model_dir.read_lock(directory)
         self._announce_past(left_behind if isinstance(left_behind.get("step"), int) else {})
 
-    def _choose_start(self) -> None:
+    def choose_start(self) -> None:
         """Decides where this process starts, and whether there is anything to do. Only reads."""
         self._look_at_model_dir()
         config, directory = self.config, self.config.model_dir
@@ -357,7 +368,7 @@ class Run:
         """Notes that this process ended by an error: not done, but not killed either."""
         self._lock.note_end()
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
         config, start, schedule = self.config, self.start, self.schedule
         data = "its own dataset"
         if not has_own_dataset(self.task):
@@ -402,7 +413,7 @@ class Run:
     @property
     def eval_directory(self) -> str:
         """Where TensorBoard finds the evaluation curves."""
-        return os.path.join(self.config.model_dir, "eval")
+        return os.path.join(self.config.model_dir, model_dir.EVAL)
 
     @property
     def best_directory(self) -> str:
@@ -490,8 +501,10 @@ class Run:
         """To be called before a checkpoint or metrics are written: what they cover must not be missing elsewhere.
 
         Raises:
-          UserError: a data file is gone, or was changed since the start; what was computed since then is not to be kept.
+          UserError: a data file is gone, or was changed since the start; what was computed since then is not to be kept. Or the
+        model_dir is gone.
         """
+        self._lock.check_in_place()
         for index in self.indexes:
             index.check_unchanged()
         self._events.flush()
@@ -691,8 +704,8 @@ def _make_run(program: str, config: TrainConfig, task: Optional[Any], stopping: 
         task = load_task(config.task)
     else:
         check_task(task, config.task)
-    model_dir.prepare(config.model_dir)
-    return Run(program, config, task, stopping, only_look)
+    model_dir.check_place(config.model_dir)
+    return Run(program, config, task, stopping, only_look or model_dir.refusal(config.model_dir) is not None)
 
 
 def preview_run(program: str, config: TrainConfig) -> None:
@@ -711,7 +724,17 @@ def preview_run(program: str, config: TrainConfig) -> None:
         holder = model_dir.read_lock(config.model_dir)
         if model_dir.still_runs(holder):
             raise model_dir.in_use(config.model_dir, holder)
+        _check_writable(run)
         run.preview()
+
+
+def _check_writable(run: Run) -> None:
+    """Raises UserError if the model_dir cannot be written, but would have to be."""
+    refusal = model_dir.refusal(run.config.model_dir)
+    if refusal is not None:
+        run.choose_start()
+        if not run.already_done:
+            raise refusal
 
 
 @contextlib.contextmanager
@@ -740,6 +763,11 @@ def open_run(
         stopping.check()
         run.check()
         stopping.check()
+        _check_writable(run)
+        if run.already_done:  # and cannot be written, so that there is nothing to lock
+            run.announce()
+            yield run
+            return
         lock = model_dir.Lock(config.model_dir)
         try:
             run.open(lock)

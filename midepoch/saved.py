@@ -132,6 +132,8 @@ def open_checkpoint(program: str, config: TrainConfig, task: Optional[Any] = Non
         task = load_task(run_config.task)
     else:
         check_task(task, run_config.task)
+    if has_own_dataset(task):
+        own_dataset.check_flags(run_config)
     with tempfile.TemporaryDirectory() as scratch:
         prefix = _copy_of(config, scratch)
         saved_contract = model_dir.read_manifest(prefix)["contract"]

@@ -217,7 +217,7 @@ class ExampleStream:
             epoch_seeds = seeds(config.seed, epoch, 2)
             shuffled = tf.raw_ops.ShuffleDataset(
                 input_dataset=tf.data.experimental.to_variant(records),
-                buffer_size=config.shuffle_buffer_size,
+                buffer_size=min(config.shuffle_buffer_size, self.index.num_records),  # its empty places would be saved too
                 seed=epoch_seeds[0],
                 seed2=epoch_seeds[1],
                 reshuffle_each_iteration=False,
@@ -243,7 +243,8 @@ class ExampleStream:
         shuffle = config.shuffle == "window"
         # File order needs no window; reading it in the same blocks keeps one pipeline for both.
         order = WindowOrder(self.index.num_records, config.seed, config.shuffle_window, config.shuffle_block, shuffle)
-        batch_size, num_records = config.batch_size, order.num_records
+        num_records = order.num_records
+        batch_size = min(config.batch_size, num_records)  # as wide as a row may be: a batch ends with its epoch
         start_epoch, start_in_epoch = divmod(start, num_records)
         start_window, start_in_window = divmod(start_in_epoch, order.window)
         first = start_epoch * order.num_windows + start_window  # windows are counted through all epochs

@@ -38,6 +38,15 @@ class Uniform(Tiny):
     def call(self, model, features, training, seed):
         return super().call(model, features + tf.random.uniform([]), training, seed)
 
+class WithTable(Tiny):
+    def __init__(self):
+        keys = tf.constant([0, 1, 2], tf.int64)
+        self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys), 0)
+
+    def parse(self, serialized):
+        features, labels = super().parse(serialized)
+        return features, self.table.lookup(labels)
+
 class Unseeded(Tiny):
     def hidden_layers(self, seed):
         return [tf.keras.layers.Dense(8)]
@@ -142,11 +151,22 @@ def refuse(program, place, parse_flags, capsys):
         ("--restore_from=nowhere is no checkpoint", dict(restore_from="nowhere")),
         ("--restore_from=data holds no valid checkpoint", dict(restore_from="data")),
         ("--best_metric=f1 is no metric of task", dict(best_metric="f1", best_mode="max")),
+        ("--eval_files= is empty; give a value, or leave it out", dict(eval_files="")),
+        ("has no effect: task iris brings its own dataset; leave it out", dict(task="iris", train_files="data/train-*")),
+        ("has no effect: task iris", dict(task="iris", train_files=None, eval_files=None, shuffle="none")),
         ("--best_mode=auto cannot tell", dict(best_metric="gain")),
     ],
 )
 def test_bad_input(refuse, line, changes):
     refuse(line, **changes)
+
+
+def test_lookup_table_is_refused_by_the_estimator_alone(refuse, program):
+    if program == "estimator":
+        refuse("parse() uses a lookup table or a variable, which an Estimator's input cannot", task="bad_tasks:WithTable")
+    else:
+        with pytest.raises(AssertionError):
+            refuse("", task="bad_tasks:WithTable", export="False")
 
 
 def test_unexpected_argument(refuse):

@@ -284,29 +284,58 @@ def test_unreadable_json_is_none(tmp_path, content):
     assert model_dir.read_json(str(tmp_path / "some.json")) is None
 
 
-def test_prepare_takes_new_and_existing_directories_and_makes_none(tmp_path):
-    model_dir.prepare(str(tmp_path))
-    model_dir.prepare(str(tmp_path / "a" / "b"))
+def test_place_may_be_a_new_or_an_existing_directory_and_none_is_made(tmp_path):
+    model_dir.check_place(str(tmp_path))
+    model_dir.check_place(str(tmp_path / "a" / "b"))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["file", "file/run"])
-def test_prepare_refuses_a_file_in_its_place(tmp_path, name):
+def test_file_in_the_place_of_a_model_dir(tmp_path, name):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UserError, match="file is a file; give a directory"):
-        model_dir.prepare(str(tmp_path / name))
+        model_dir.check_place(str(tmp_path / name))
 
 
-def test_prepare_refuses_a_dangling_link(tmp_path):
+def test_dangling_link_in_the_place_of_a_model_dir(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(UserError, match="link"):
-        model_dir.prepare(str(tmp_path / "link"))
+        model_dir.check_place(str(tmp_path / "link"))
 
 
-def test_prepare_refuses_a_directory_without_permission(tmp_path, monkeypatch):
+def test_directory_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # the super-user may write anywhere
-    with pytest.raises(UserError, match="cannot be written; change its permissions or give another"):
-        model_dir.prepare(str(tmp_path / "run"))
+    said = str(model_dir.refusal(str(tmp_path / "run")))
+    assert said.endswith(f"{tmp_path} cannot be written; change its permissions or give another")
+
+
+def test_directory_with_permission(tmp_path):
+    assert model_dir.refusal(str(tmp_path / "run")) is None
+
+
+@pytest.mark.parametrize("name", ["best_weights", "eval", "damaged"])
+def test_file_in_the_place_of_a_folder_of_a_run(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(UserError, match=f"{name} is a file, but a run has a directory of that name; move it away"):
+        model_dir.check_place(str(tmp_path))
+
+
+@pytest.mark.parametrize("change", ["moved", "removed", "replaced", None])
+def test_lock_notices_when_its_directory_is_another_one(tmp_path, change):
+    run = tmp_path / "run"
+    lock = model_dir.Lock(str(run))
+    if change:
+        run.rename(tmp_path / "elsewhere")
+    if change == "removed":
+        shutil.rmtree(tmp_path / "elsewhere")
+    if change == "replaced":
+        model_dir.Lock(str(run)).release()
+    if change:
+        with pytest.raises(UserError, match="run has been moved or removed in mid-run, so nothing is saved there any more"):
+            lock.check_in_place()
+    else:
+        lock.check_in_place()
+    lock.release()
 
 
 def test_lock_in_a_place_where_nothing_can_be_made():
@@ -418,4 +447,4 @@ def test_the_manifest_of_another_checkpoint_counts_for_nothing(tmp_path, fake_ch
 @pytest.mark.parametrize("directory", ["run[1]", "a*/run", "gs://bucket/run"])
 def test_a_directory_that_would_be_taken_for_a_pattern_or_is_no_path(directory):
     with pytest.raises(UserError, match="give a local path"):
-        model_dir.prepare(directory)
+        model_dir.check_place(directory)

@@ -367,3 +367,25 @@ def test_evaluation_is_one_pass_in_file_order(make_index):
     index = make_index(3, 0, 2)
     batches = [serialized.numpy().tolist() for serialized, _ in eval_dataset(index.paths, 2, lambda s: (s, s))]
     assert batches == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
+
+
+def test_buffer_larger_than_the_data_saves_no_empty_places(make_index, tmp_path):
+    index = make_index(*SMALL)
+
+    def order_and_bytes(size):
+        iterator = iter(make_stream(index, 4, shuffle="buffer", shuffle_buffer_size=size).dataset())
+        order = [next(iterator)[2]["example_ids"].numpy().tolist() for _ in range(3)]
+        prefix = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / str(size)))
+        return order, os.path.getsize(prefix + ".data-00000-of-00001")
+
+    assert order_and_bytes(10**6) == order_and_bytes(11)
+    assert order_and_bytes(10**6)[0] != order_and_bytes(5)[0]
+
+
+def test_batch_larger_than_the_data_is_an_epoch_and_costs_no_more(make_index):
+    index = make_index(*SMALL)
+    for start in (0, 5):
+        large, exact = (iter(make_stream(index, size).dataset(start)) for size in (2**31 - 1, 11))
+        batches = take(large, 3)
+        assert batches == take(exact, 3)
+        assert [len(ids) for _, ids in batches] == [11 - start, 11, 11]

@@ -210,7 +210,7 @@ def test_version_of_an_own_dataset_tells_a_changed_pipeline():
 
 
 def test_own_dataset_trains_in_both_programs(train_and_evaluate, tiny_config):
-    result = train_and_evaluate(tiny_config(task="x:Own", num_epochs=2, save_checkpoints_epochs=1), FromDataset())
+    result = train_and_evaluate(tiny_config(task="x:Own", num_epochs=2, save_checkpoints_epochs=1, train_files=None, eval_files=None), FromDataset())
     assert (result.finished, result.step, result.examples_seen) == (True, 10, 46)
     assert 0.0 <= result.metrics["accuracy"] <= 1.0
 

@@ -1,8 +1,11 @@
 """Stopping and going on in a new object: other orders, targets, batch sizes, models."""
 
 import itertools
+import json
+import os
 
 import pytest
+import tensorflow as tf
 
 from midepoch.errors import UserError
 from tests.whole_runs import runs
@@ -85,3 +88,86 @@ def test_another_model_is_refused_and_the_run_stays_as_it_was(program, data, tmp
     with pytest.raises(UserError, match="does not fit the model"):
         runs.train(program, tmp_path, runs.SmallWithBatchNorm(), num_epochs=2, **data)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"} == before
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_model_of_the_same_shapes_put_together_otherwise_is_one_line(program, data, tmp_path):
+    class Nested(runs.Small):
+        def model(self, seed):
+            model = tf.keras.Sequential([tf.keras.Sequential([super().model(seed)], name="outer")])
+            model.build([None, 5])
+            return model
+
+        def call(self, model, features, training, seed):
+            return super().call(model.layers[0].layers[0], features, training, seed)
+
+    runs.train(program, tmp_path, num_epochs=1, **data)
+    if program == "estimator":  # finds variables by their names, and those of Keras 2 do not tell of nesting
+        assert runs.train(program, tmp_path, Nested(), num_epochs=2, **data).finished
+        return
+    with pytest.raises(UserError, match="model.ckpt-6 does not fit the model of task small: layers have been renamed") as caught:
+        runs.train(program, tmp_path, Nested(), num_epochs=2, **data)
+    assert "\n" not in str(caught.value)
+    assert runs.train(program, tmp_path, num_epochs=2, **data).finished
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_file_order_is_read_in_other_blocks_from_the_same_place_on(program, data, tmp_path, capsys):
+    flags = dict(num_epochs=2, shuffle="none", record_examples=True, **data)
+    runs.train(program, tmp_path, stop_after=3, **flags)
+    runs.train(program, tmp_path, shuffle_window=6, shuffle_block=2, **flags)
+    assert "6 records in blocks of 2): seeking to example 12" in capsys.readouterr().out
+    ids = itertools.chain(*runs.example_ids(tmp_path, 2 * runs.STEPS_PER_EPOCH))
+    assert list(ids) == 2 * list(range(runs.NUM_EXAMPLES))
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_a_start_that_died_before_it_noted_a_step_does_not_count_the_kill_before_it_again(program, data, tmp_path):
+    flags = dict(num_epochs=2, **data)
+    runs.train(program, tmp_path, stop_after=3, **flags)
+    killed = dict(pid=1, host="gone", since="x", start=1, step=5, running=True)  # two steps after its last checkpoint
+    (tmp_path / ".lock").write_text(json.dumps(killed))
+    runs.train(program, tmp_path, stop_after=3, **flags)
+    assert runs.history(tmp_path) == {"starts": 2, "kills": 1, "steps_done_again": 2}
+    (tmp_path / ".lock").write_text(json.dumps(killed))  # as the second one left it, had it been killed at once
+    runs.train(program, tmp_path, stop_after=3, **flags)
+    assert runs.history(tmp_path) == {"starts": 3, "kills": 2, "steps_done_again": 2}
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_a_finished_run_that_cannot_be_written_says_that_it_is_done(program, data, tmp_path, capsys, monkeypatch):
+    runs.train(program, tmp_path, num_epochs=1, **data)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    capsys.readouterr()
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)  # as on a disk that is mounted read-only
+    assert runs.train(program, tmp_path, num_epochs=1, **data).finished
+    assert "already done: 6/6 steps" in capsys.readouterr().out
+    with pytest.raises(UserError, match="cannot be written"):
+        runs.train(program, tmp_path, num_epochs=2, **data)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_a_model_dir_that_is_moved_in_mid_run_ends_it(program, data, tmp_path):
+    class MovesIt(runs.StopAfter):
+        def requested(self, step):
+            if step == 3:
+                (tmp_path / "run").rename(tmp_path / "moved")
+            return False
+
+    flags = dict(num_epochs=2, save_checkpoints_steps=2, log_every_steps=1, **data)
+    with pytest.raises(UserError, match="run has been moved or removed in mid-run"):
+        runs.train(program, tmp_path / "run", stopping=MovesIt(0), **flags)
+    assert not (tmp_path / "run").exists()
+    assert runs.train(program, tmp_path / "moved", **flags).finished
+    runs.train(program, tmp_path / "undisturbed", **flags)
+    runs.assert_same_bits(runs.last_variables(tmp_path / "moved"), runs.last_variables(tmp_path / "undisturbed"))
+
+
+@pytest.mark.parametrize("history", [{"starts": "x"}, [], {"starts": 1, "kills": None, "steps_done_again": 0}])
+def test_history_that_makes_no_sense_is_counted_anew(history, data, tmp_path):
+    runs.train("lowlevel", tmp_path, stop_after=2, num_epochs=1, **data)
+    run_file = tmp_path / "run.json"
+    run_file.write_text(json.dumps({**json.loads(run_file.read_text()), "history": history}))
+    assert runs.train("lowlevel", tmp_path, num_epochs=1, **data).finished
+    assert runs.history(tmp_path) == {"starts": 1, "kills": 0, "steps_done_again": 0}

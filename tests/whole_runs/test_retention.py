@@ -4,6 +4,8 @@ import re
 import shutil
 import time
 
+import tensorflow as tf
+
 from midepoch import model_dir
 from tests.whole_runs import table_runs
 
@@ -18,6 +20,17 @@ def test_all_are_kept_and_later_only_some(program, data, tmp_path):
     assert steps_left(run) == [0, 2, 4, 6, 8, 10, 12, 13]
     table_runs.train(program, run, data, stop_after=None, keep_checkpoint_max=3)
     assert steps_left(run) == [14, 16, 18]
+
+
+def test_a_run_that_keeps_all_lists_all_after_a_restart_too(program, data, tmp_path):
+    run = tmp_path / "run"
+    for stop_after in (5, 9):
+        table_runs.train(program, run, data, stop_after=stop_after, keep_checkpoint_max=0)
+    assert steps_left(run) == [0, 2, 4, 5, 6, 8, 9]
+    listed = tf.train.get_checkpoint_state(str(run)).all_model_checkpoint_paths
+    assert [model_dir.step_of(prefix) for prefix in listed] == steps_left(run)
+    table_runs.train(program, run, data, keep_checkpoint_max=3)
+    assert steps_left(run) == [10, 12, 13]
 
 
 def test_one_for_every_n_hours_is_kept_after_a_pause_and_not_one_for_each_hour_of_it(trained, data, tmp_path):

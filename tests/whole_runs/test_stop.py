@@ -84,6 +84,20 @@ def test_evaluation_is_left_and_made_by_the_next_start(program, data, tmp_path, 
 
 
 @pytest.mark.parametrize("program", runs.PROGRAMS)
+def test_metrics_of_a_later_step_do_not_count_for_a_run_that_went_back(program, data, tmp_path):
+    flags = dict(num_epochs=2, eval_every_epochs=1, save_checkpoints_steps=5, keep_checkpoint_max=0, **data)
+    runs.train(program, tmp_path, **flags)
+    for folder in (tmp_path, tmp_path / "best_weights"):  # all that is newer than step 10, which was not evaluated
+        for path in folder.glob("model.ckpt-12.*"):
+            path.write_bytes(b"damaged")
+        for path in folder.glob("model.ckpt-6.*"):
+            path.unlink()
+    result = runs.train(program, tmp_path, stopping=StopInEvaluation(), **{**flags, "num_epochs": None, "train_steps": 11})
+    assert (result.step, result.finished) == (11, False)
+    assert runs.train(program, tmp_path, **flags).finished
+
+
+@pytest.mark.parametrize("program", runs.PROGRAMS)
 def test_export_is_left_and_made_by_the_next_start(program, data, tmp_path, capsys):
     flags = dict(num_epochs=1, export=True, **data)
     result = runs.train(program, tmp_path, stopping=StopBeforeExport(), **flags)
