@@ -55,7 +55,7 @@ class CommittingSaver(tf.compat.v1.train.Saver):
         sess.run(self._initializer)
         with startup.misfit_explained(save_path, self._run.config.task):
             self._restorer.restore(sess, save_path)
-        self._run.report_restored(time.monotonic() - began)
+        self._run.reports.restored(time.monotonic() - began)
 
     def restore_from_elsewhere(self, scaffold: Any, sess: tf.compat.v1.Session) -> None:
         """The Scaffold's `init_fn`, called where model_dir has no checkpoint: restores what --restore_from names, if set."""
@@ -171,9 +171,9 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
         run.stopping.took(STEP, time.monotonic() - self._step_began)
         before, self.step, self.examples_seen = self.examples_seen, self.step + 1, int(results["examples_seen"])
         loss = float(results["loss"])
-        run.check_loss(self.step, loss)
-        run.record_step(self.step, results.get("example_ids"))
-        run.report_steps(self.step, self.examples_seen, loss)
+        run.reports.check_loss(self.step, loss)
+        run.reports.record_step(self.step, results.get("example_ids"))
+        run.reports.steps_done(self.step, self.examples_seen, loss)
         if run.save_due(self.step, before, self.examples_seen):
             evaluate = run.schedule.evaluate(self.step, before, self.examples_seen)
             self.save_last(run_context.session, evaluate)
@@ -204,7 +204,7 @@ class SaveOnTheGrid(tf.compat.v1.train.CheckpointSaverHook):
             facts = self._run.checkpoint_facts(self.step, self.examples_seen, evaluate)
             self._get_saver().save_and_commit(session, self._run.config.model_dir, facts)
             self._saved_step = self.step
-            self._run.report_saved(self.step, time.monotonic() - started)
+            self._run.reports.saved(self.step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self, session: tf.compat.v1.Session) -> None:
         """Has the state evaluated: tells the listeners that it has been saved, of which ours is `EvaluateAndKeepBest`."""
@@ -241,7 +241,7 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         tf.compat.v1.summary.FileWriterCache.clear()
         start_mark = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
         writer = tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory)
-        writer.add_session_log(start_mark, self._run.first_eval_step)
+        writer.add_session_log(start_mark, self._run.reports.first_eval_step)
 
     def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         run, best = self._run, self._run.best
@@ -258,5 +258,5 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
                 self._best_saver.save_and_commit(session, run.best_directory, facts)
                 best.record_best(metrics)
             best.record_last(metrics)
-        run.report_evaluation(metrics, previous, improved)
-        run.resume_clock(step, examples_seen)
+        run.reports.evaluation(metrics, previous, improved)
+        run.reports.resume_clock(step, examples_seen)

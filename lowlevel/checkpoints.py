@@ -57,7 +57,7 @@ class Checkpoints:
             status = tf.train.Checkpoint(**state).restore(start.prefix)
             status.assert_existing_objects_matched()  # a missing layer or iterator is an error, not a silence
         self._model.examples_seen.assign(start.examples_seen)  # 0 where the saved position is not this run's own
-        self._run.report_restored(time.monotonic() - began)
+        self._run.reports.restored(time.monotonic() - began)
 
     def save_and_commit(self, manager: tf.train.CheckpointManager, facts: Dict[str, Any]) -> None:
         """Saves a checkpoint, makes it count, and only then names it the latest one and deletes old ones.
@@ -90,7 +90,7 @@ class Checkpoints:
         with saving.failure_explained(step):
             self._run.before_save()
             self.save_and_commit(self.last, self._run.checkpoint_facts(step, examples_seen, evaluate))
-            self._run.report_saved(step, time.monotonic() - started)
+            self._run.reports.saved(step, time.monotonic() - started)
 
     def evaluate_and_keep_best(self) -> None:
         """Evaluates the state, and saves it as the best checkpoint if it beats the best one so far.
@@ -104,13 +104,13 @@ class Checkpoints:
             return
         previous, improved = best.value, best.beaten_by(metrics)
         with saving.failure_explained(step):
-            run.draw_evaluation(metrics)
+            run.reports.draw_evaluation(metrics)
             if improved:
                 self.save_and_commit(self.best, run.checkpoint_facts(step, examples_seen, evaluate=True, metrics=metrics))
                 best.record_best(metrics)
             best.record_last(metrics)
-        run.report_evaluation(metrics, previous, improved)
-        run.resume_clock(step, examples_seen)
+        run.reports.evaluation(metrics, previous, improved)
+        run.reports.resume_clock(step, examples_seen)
 
 
 def restore_weights(model: Model, prefix: str) -> None:

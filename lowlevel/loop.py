@@ -51,10 +51,10 @@ def train_and_evaluate(config: TrainConfig, task: Optional[Any] = None, stopping
             steps_per_call = _adapted(steps_per_call, len(losses), secs)
             for loss, batch_size in zip(losses, batch_sizes):
                 before, step, examples_seen = examples_seen, step + 1, examples_seen + int(batch_size)
-                run.check_loss(step, float(loss))
-                run.record_step(step, example_ids[:batch_size])
+                run.reports.check_loss(step, float(loss))
+                run.reports.record_step(step, example_ids[:batch_size])
                 example_ids = example_ids[batch_size:]
-            run.report_steps(step, examples_seen, float(losses[-1]))
+            run.reports.steps_done(step, examples_seen, float(losses[-1]))
             if run.save_due(step, before, examples_seen):
                 evaluate = run.schedule.evaluate(step, before, examples_seen)
                 checkpoints.save_last(evaluate)

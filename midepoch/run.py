@@ -7,7 +7,6 @@ the task, the input, the schedule and the start, and takes the reports of what t
 import contextlib
 import dataclasses
 import os
-import shutil
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
@@ -17,13 +16,11 @@ import tensorflow as tf
 from midepoch import best as best_lib
 from midepoch import config as config_lib
 from midepoch import checksums, console, contract, exports, fair_warning, freezing, healing, lines, model_dir, randomness
-from midepoch import own_dataset, records, saving, serving, startup, stream
+from midepoch import own_dataset, records, reports, serving, startup, stream
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
-from midepoch.ledger import Ledger
 from midepoch.schedule import Schedule
 from midepoch.stopping import EVALUATION, SAVE, Stopping
-from midepoch.summaries import EventWriter
 from midepoch.task import Task, check_task, has_own_dataset, load_task
 
 
@@ -74,6 +71,7 @@ class Run:
       indexes: of the training and the evaluation files; empty if the task brings its own dataset.
       schedule: when to save, evaluate, log and end.
       start: where this process starts; set by `open` and `preview`.
+      reports: takes what the program has done; set by `open`.
       already_done: whether the run is at its target, so that there is nothing to do; set by them.
       best: metrics of the last and the best evaluation.
       frozen: places in `model.variables` of the variables that --freeze names; set by `check`.
@@ -237,7 +235,18 @@ class Run:
         lock.start = self._history["starts"]
         resumed = self.start.case == startup.RESUME
         self._write_run_files(saved.get("first_step", self.start.step) if resumed else self.start.step)
-        self._open_outputs()
+        self._evaluation_was_due = self.evaluation_due()
+        self.reports = reports.Reports(
+            config,
+            self.schedule,
+            self.stopping,
+            self.best,
+            lock,
+            start_step=self.start.step,
+            evaluation_was_due=self._evaluation_was_due,
+            size_is_known=resumed,
+            target_steps=self.target_steps,
+        )
 
     def preview(self) -> None:
         """Prints what `open`, and the end of a run that is already done, would print now; changes nothing, takes no lock.
@@ -298,9 +307,8 @@ class Run:
             console.say(f"best so far: {self.best.metric} {self.best.value:.4f} at step {self.best.step}")
         for line in fair_warning.of_flags(self.config, self.stopping.secs_left):
             console.say(line)
-        self._size_is_known = False
         if self.start.case == startup.RESUME:
-            self._warn_of_disk(self.start.prefix)
+            reports.warn_of_disk(self.config, self.start.prefix, self.best)
         return done_again
 
     def _compare_with_chosen(self) -> None:
@@ -316,20 +324,6 @@ class Run:
             notes=(*contract.adaptations(saved, self._contract()), *start.notes),
         )
 
-    def _warn_of_disk(self, prefix: str) -> None:
-        """Compares the free disk with what the checkpoints to come will need, by the size of one that has been saved."""
-        self._size_is_known = True
-        directory = self.config.model_dir
-        line = fair_warning.of_disk(
-            shutil.disk_usage(directory).free,
-            sum(file["bytes"] for file in model_dir.read_manifest(prefix)["files"].values()),
-            self.config.keep_checkpoint_max,
-            len(model_dir.steps_on_disk(directory)),
-            self.best.best is not None,
-        )
-        if line:
-            console.say(line)
-
     def _write_run_files(self, first_step: int) -> None:
         directory = self.config.model_dir
         facts = {
@@ -342,27 +336,6 @@ class Run:
         model_dir.write_json(os.path.join(directory, model_dir.RUN_FILE), facts)
         flags_text = config_lib.to_flagfile(self.given_config)
         model_dir.write_atomically(os.path.join(directory, model_dir.FLAGS_FILE), flags_text)
-
-    def _open_outputs(self) -> None:
-        directory, step = self.config.model_dir, self.start.step
-        self._lock.note(step)
-        self._noted_at = time.monotonic()
-        self._events = EventWriter(directory, step + 1)
-        self._eval_events: Optional[EventWriter] = None
-        self._ledger = Ledger(os.path.join(directory, model_dir.EXAMPLES_FILE)) if self.config.record_examples else None
-        self._progress: Optional[console.Progress] = None
-        self._evaluation_was_due = self.evaluation_due()
-        self.last_save_at = time.monotonic()
-
-    def close(self, step: int) -> None:
-        """Closes the outputs and notes that this process ended in order, after `step`."""
-        with saving.failure_explained(step):
-            self._events.close()
-            if self._eval_events:
-                self._eval_events.close()
-            if self._ledger:
-                self._ledger.close()
-        self._lock.note(step, running=False)
 
     def give_up(self) -> None:
         """Notes that this process ended by an error: not done, but not killed either."""
@@ -436,7 +409,7 @@ class Run:
 
     def save_due(self, step: int, examples_before: int, examples_seen: int) -> bool:
         """Says whether a checkpoint is due after `step`."""
-        return self.schedule.save(step, examples_before, examples_seen, time.monotonic() - self.last_save_at)
+        return self.schedule.save(step, examples_before, examples_seen, time.monotonic() - self.reports.last_save_at)
 
     def _evaluated_at_target(self, step: int, examples_seen: int) -> bool:
         # Not of a later step either, which the run had reached before it went on from an earlier checkpoint.
@@ -457,45 +430,7 @@ class Run:
         due = self._export_due(step, examples_seen)
         return due and not self.stopping.leaves("the export", EVALUATION, SAVE)
 
-    # Reports.
-
-    def record_step(self, step: int, example_ids: Any) -> None:
-        """Takes the example ids of a step: int64 [B]."""
-        if self._ledger:
-            with saving.failure_explained(step):
-                self._ledger.add(step, example_ids)
-
-    def report_steps(self, step: int, examples_seen: int, loss: float) -> None:
-        """Takes the state after a step: prints and draws it if it is time.
-
-        Args:
-          step: the global step.
-          examples_seen: the position after it.
-          loss: mean loss of the step's examples.
-        """
-        # What the terminal has told of is noted too: after a kill, both say the same about how far the run had come.
-        if self.schedule.log(step) or time.monotonic() - self._noted_at > 0.5:
-            self._lock.note(step)
-            self._noted_at = time.monotonic()
-        if self._progress is None:  # the clock starts after the first step, which is not like the others
-            self._progress = console.Progress(step, examples_seen)
-        if not self.schedule.log(step):
-            return
-        rates = self._progress.rates(step, examples_seen)
-        with saving.failure_explained(step):
-            self._events.scalars(
-                step, {"loss": loss, "learning_rate": self.config.learning_rate, "examples_per_sec": rates[1]}
-            )
-        per_epoch, batch_size = self.schedule.epoch_examples, self.config.batch_size
-        console.say(lines.step(step, self.target_steps(), examples_seen, per_epoch, batch_size, loss, rates))
-
-    def check_loss(self, step: int, loss: float) -> None:
-        """Raises UserError if the loss of a step is not finite."""
-        if loss != loss or loss in (float("inf"), float("-inf")):
-            raise UserError(
-                f"the loss of step {step} is {loss}; nothing was saved after it: lower --learning_rate and start again, "
-                "the last checkpoint is good"
-            )
+    # What is saved and what comes of it.
 
     def before_save(self) -> None:
         """To be called before a checkpoint or metrics are written: what they cover must not be missing elsewhere.
@@ -507,9 +442,7 @@ class Run:
         self._lock.check_in_place()
         for index in self.indexes:
             index.check_unchanged()
-        self._events.flush()
-        if self._ledger:
-            self._ledger.flush()
+        self.reports.before_save()
 
     def checkpoint_facts(
         self, step: int, examples_seen: int, evaluate: bool, metrics: Optional[Dict[str, Any]] = None
@@ -524,22 +457,6 @@ class Run:
             "metrics": metrics,
             "longest_secs": self.stopping.longest_secs(),
         }
-
-    def report_saved(self, step: int, secs: float) -> None:
-        """Takes the time a save took."""
-        self.last_save_at = time.monotonic()
-        self.stopping.took(SAVE, secs)
-        if not self._size_is_known:
-            self._warn_of_disk(model_dir.prefix_of(self.config.model_dir, step))
-        self._events.scalars(step, {"save_secs": secs})
-        self._events.flush()
-        self._lock.note(step)
-
-    def report_restored(self, secs: float) -> None:
-        """Takes the time it took to read the checkpoint that this process starts from."""
-        # At the first step of this start: then it is dropped with the rest, should a kill make the next start begin there too.
-        self._events.scalars(self.start.step + 1, {"restore_secs": secs})
-        self._events.flush()
 
     def evaluated(
         self, step: int, examples_seen: int, evaluate: Callable[[], Optional[Dict[str, Any]]]
@@ -575,25 +492,6 @@ class Run:
         """Returns metrics as the metrics files hold them; see `best.as_record`."""
         return best_lib.as_record(metrics, step, examples_seen, self.schedule.epoch_examples)
 
-    @property
-    def first_eval_step(self) -> int:
-        """The first step this process may evaluate: the start's own if that is due, possibly for the second time."""
-        return self.start.step + (0 if self._evaluation_was_due else 1)
-
-    def draw_evaluation(self, metrics: Dict[str, Any]) -> None:
-        """Puts an evaluation into TensorBoard."""
-        names = [name for name in metrics if name not in ("global_step", "epoch")]
-        values = {name: float("nan") if metrics[name] is None else metrics[name] for name in names}
-        if self._eval_events is None:
-            self._eval_events = EventWriter(self.eval_directory, self.first_eval_step)
-        self._eval_events.scalars(metrics["global_step"], values)
-        self._eval_events.flush()
-
-    def report_evaluation(self, metrics: Dict[str, Any], previous_best: Optional[float], improved: bool) -> None:
-        """Prints the outcome of an evaluation."""
-        in_epochs = bool(self.schedule.epoch_examples)
-        console.say(lines.evaluation(metrics, self.best, previous_best, improved, in_epochs))
-
     def weights_to_export(self) -> str:
         """Returns the prefix of the best checkpoint; where that is gone, of the last one, and says so."""
         prefix = model_dir.newest_valid(self.best_directory)
@@ -624,11 +522,6 @@ class Run:
             "metrics": evaluated[0] if evaluated else None,
         }
 
-    def resume_clock(self, step: int, examples_seen: int) -> None:
-        """To be called when training goes on after something else, so that the speed shown is that of training."""
-        if self._progress:
-            self._progress.pause(step, examples_seen)
-
     def result(self, step: int, examples_seen: int, reason: Optional[str]) -> Result:
         """Closes the run's outputs, says how it ended, and returns the same as a value.
 
@@ -642,7 +535,7 @@ class Run:
         """
         finished = self._evaluated_at_target(step, examples_seen) and not self._export_due(step, examples_seen)
         if not self.already_done:
-            self.close(step)
+            self.reports.close(step)
         if self.stopping.out_of_time and not finished:
             if step == self.start.step and self.evaluation_due() == self._evaluation_was_due:
                 raise self.stopping.too_short()

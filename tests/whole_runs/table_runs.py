@@ -31,7 +31,7 @@ def start(program, directory, data, **changes):
     with checks_remembered(), open_run(program, config, runs.Small()) as run:
         yield run
         if not run.already_done:
-            run.close(run.start.step)
+            run.reports.close(run.start.step)
 
 
 _REMEMBERED = ("_model_weights", "frozen", "idle", "_about_model")
