@@ -35,8 +35,8 @@ class Display:
                 first = spec.name not in self._steps
                 self._say(spec, "starts" if event.step == 0 and first else f"resumes at step {event.step}")
                 self._steps[spec.name] = event.step
-            elif event.kind == observe.STEP:
-                # The terminal and the ledger tell of the same steps, one of them later.
+            elif event.kind == observe.STEP or (event.kind == observe.SAVE_ENDED and not event.in_best):
+                # The terminal, the ledger and the checkpoints tell of the same steps, each at another time.
                 self._steps[spec.name] = max(self._steps.get(spec.name, 0), event.step)
             self._show(spec)
 
