@@ -10,7 +10,8 @@ from estimator.inputs import train_input
 from estimator.model import evaluate, make_model_fn
 from midepoch.config import TrainConfig
 from midepoch.errors import UserError, one_line
-from midepoch.run import Result, input_ended, open_run
+from midepoch.opening import input_ended, open_run
+from midepoch.run import Result
 from midepoch.stopping import Stopping
 
 

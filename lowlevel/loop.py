@@ -7,7 +7,8 @@ from lowlevel.checkpoints import Checkpoints
 from lowlevel.export import export_best
 from lowlevel.model import Model
 from midepoch.config import TrainConfig
-from midepoch.run import Result, open_run
+from midepoch.opening import open_run
+from midepoch.run import Result
 from midepoch.stopping import STEP, Stopping
 
 # A call of many steps comes back after about this long, so that signals and the clock are heard.

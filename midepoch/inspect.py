@@ -157,7 +157,7 @@ def next_start(inventory: Dict[str, Any], given: Dict[str, Any]) -> Dict[str, An
     Returns:
       `lines`: what it would print before training begins; `refused`: None, or the line it would end with.
     """
-    from midepoch.run import preview_run
+    from midepoch.opening import preview_run
 
     directory = inventory["model_dir"]
     try:

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from midepoch import cli, records
 from midepoch.errors import UserError
-from midepoch.run import Run, open_run
+from midepoch.opening import open_run
+from midepoch.run import Run
 from midepoch.stopping import Stopping
 from tests import tiny_task
 from tests.conftest import HAS_ESTIMATOR, REPOSITORY

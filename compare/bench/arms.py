@@ -15,9 +15,9 @@ from compare.bench.stopwatch import Stopwatch
 from compare.peers.tf_digits import with_dropout_layer
 from midepoch import randomness
 from midepoch.config import TrainConfig
+from midepoch.opening import open_run
 from midepoch.optimizers import make_optimizer
 from midepoch.records import find_files
-from midepoch.run import open_run
 
 BATCH_SIZE = 64
 SEED = 1

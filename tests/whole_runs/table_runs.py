@@ -7,7 +7,8 @@ task itself, which cost a second and have nothing to do with either table, are d
 import contextlib
 
 from midepoch.config import TrainConfig
-from midepoch.run import Run, open_run
+from midepoch.opening import open_run
+from midepoch.run import Run
 from tests.whole_runs import runs
 
 STOPPED_AT = 13
