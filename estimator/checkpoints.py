@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 import tensorflow as tf
 
 from estimator import inputs
-from midepoch import model_dir, saving, startup
+from midepoch import model_dir, saving, startup, summaries
 from midepoch.run import Run
 from midepoch.stopping import STEP
 
@@ -239,6 +239,7 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         # Estimator draws the evaluations itself. A writer of its own for this start, and the mark that tells TensorBoard to
         # drop what a killed run drew from here on.
         tf.compat.v1.summary.FileWriterCache.clear()
+        summaries.wait_for_a_name(self._run.eval_directory)
         start_mark = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
         writer = tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory)
         writer.add_session_log(start_mark, self._run.reports.first_eval_step)

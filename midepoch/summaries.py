@@ -5,10 +5,11 @@ SessionLog.START event with the step it continues with. The files are written as
 messages, since `tf.summary` works only eagerly and the v1 writer only in graphs, and this class serves both programs.
 """
 
+import glob
 import os
 import socket
 import time
-from typing import Dict
+from typing import Callable, Dict
 
 import tensorflow as tf
 
@@ -16,6 +17,20 @@ import tensorflow as tf
 _Event = tf.compat.v1.Event
 _Summary = tf.compat.v1.Summary
 _SessionLog = tf.compat.v1.SessionLog
+
+
+def wait_for_a_name(directory: str, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Waits, for a second at most, until a `tf.compat.v1.summary.FileWriter` would not write over a file that is there.
+
+    It names its file by the whole second and the host alone. Two starts within a second happen only within one process.
+
+    Args:
+      directory: where the writer is to be made.
+      clock: returns the seconds since 1970; another one for tests.
+      sleep: waits for so many seconds; another one for tests.
+    """
+    while glob.glob(os.path.join(glob.escape(directory), f"events.out.tfevents.{int(clock()):010d}.*")):
+        sleep(0.05)
 
 
 class EventWriter:

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from midepoch.summaries import EventWriter
+from midepoch.summaries import EventWriter, wait_for_a_name
 
 
 def curve(directory, tag="loss"):
@@ -70,3 +70,19 @@ def test_file_is_one_that_tensorboard_looks_for(tmp_path):
     assert events[0].file_version == "brain.Event:2"
     assert (events[1].session_log.status, events[1].step) == (tf.compat.v1.SessionLog.START, 6)
     assert {value.tag: value.simple_value for value in events[2].summary.value} == {"accuracy": 0.5, "loss": 1.0}
+
+
+def test_two_starts_within_a_second_do_not_write_over_each_others_file(tmp_path):
+    """A FileWriter of the v1 API names its file by the whole second."""
+    now, slept = [1700000000.9], []
+
+    def sleep(secs):
+        slept.append(secs)
+        now[0] += secs
+
+    (tmp_path / "events.out.tfevents.1699999999.host").touch()
+    wait_for_a_name(str(tmp_path), lambda: now[0], sleep)
+    assert not slept
+    (tmp_path / "events.out.tfevents.1700000000.host").touch()
+    wait_for_a_name(str(tmp_path), lambda: now[0], sleep)
+    assert int(now[0]) == 1700000001 and 0.1 <= sum(slept) < 0.2
