@@ -528,6 +528,7 @@ class Lock:
 
     def __init__(self, directory: str):
         self._directory = directory
+        self._noted: Dict[str, Any] = {}
         path = os.path.join(directory, _LOCK_FILE)
         try:
             make_directory(directory)
@@ -553,11 +554,8 @@ class Lock:
 
     def check_in_place(self) -> None:
         """Raises UserError if the model_dir has been moved or removed: what is saved there now would be another, unlocked one."""
-        try:
-            in_place = os.path.samestat(os.stat(os.path.join(self._directory, _LOCK_FILE)), os.fstat(self._file))
-        except FileNotFoundError:
-            in_place = False
-        if not in_place:
+        # By what the file says, not by its inode: some file systems number theirs anew at every look.
+        if read_lock(self._directory) != self._noted:
             raise UserError(
                 f"--model_dir={self._directory} has been moved or removed in mid-run, so nothing is saved there any more; its "
                 "checkpoints are good, wherever they are now: put it back, or give the new place, and start again"
@@ -573,6 +571,7 @@ class Lock:
         self._write({**self._holder, "start": self.start, "step": step, "running": running})
 
     def _write(self, facts: Dict[str, Any]) -> None:
+        self._noted = facts
         # One write of one size: a kill leaves the old text or the new.
         os.pwrite(self._file, json.dumps(facts).ljust(_LOCK_BYTES - 1).encode() + b"\n", 0)
 

@@ -324,6 +324,7 @@ def test_file_in_the_place_of_a_folder_of_a_run(tmp_path, name):
 def test_lock_notices_when_its_directory_is_another_one(tmp_path, change):
     run = tmp_path / "run"
     lock = model_dir.Lock(str(run))
+    lock.note(7)
     if change:
         run.rename(tmp_path / "elsewhere")
     if change == "removed":
