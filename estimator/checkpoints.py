@@ -239,10 +239,11 @@ class EvaluateAndKeepBest(tf.compat.v1.train.CheckpointSaverListener):
         # Estimator draws the evaluations itself. A writer of its own for this start, and the mark that tells TensorBoard to
         # drop what a killed run drew from here on.
         tf.compat.v1.summary.FileWriterCache.clear()
-        summaries.wait_for_a_name(self._run.eval_directory)
+        reports = self._run.reports
+        summaries.wait_for_a_name(reports.eval_directory)
         start_mark = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-        writer = tf.compat.v1.summary.FileWriterCache.get(self._run.eval_directory)
-        writer.add_session_log(start_mark, self._run.reports.first_eval_step)
+        writer = tf.compat.v1.summary.FileWriterCache.get(reports.eval_directory)
+        writer.add_session_log(start_mark, reports.first_eval_step)
 
     def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         run, best = self._run, self._run.best

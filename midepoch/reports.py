@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 from midepoch import console, fair_warning, lines, model_dir, saving
 from midepoch.best import Best
@@ -27,11 +27,13 @@ class Reports:
       best: metrics of the last and the best evaluation.
       lock: held on the model_dir.
       start_step: the global step of the first state.
-      evaluation_was_due: whether the state this process starts from is to be evaluated.
+      first_eval_step: the first step this process may evaluate: the start's own if that is due, possibly for the second time.
       size_is_known: whether the disk has been compared with the size of a checkpoint.
-      target_steps: returns the global step at which the run ends.
+      target_steps: the global step at which the run ends.
 
     Attributes:
+      first_eval_step: as given.
+      eval_directory: where TensorBoard finds the evaluation curves.
       last_save_at: when a checkpoint was last saved, by the monotonic clock; at first, when this was made.
     """
 
@@ -43,14 +45,15 @@ class Reports:
         best: Best,
         lock: model_dir.Lock,
         start_step: int,
-        evaluation_was_due: bool,
+        first_eval_step: int,
         size_is_known: bool,
-        target_steps: Callable[[], int],
+        target_steps: int,
     ):
         self._config, self._schedule, self._stopping, self._best = config, schedule, stopping, best
         self._lock = lock
         self._start_step = start_step
-        self._evaluation_was_due = evaluation_was_due
+        self.first_eval_step = first_eval_step
+        self.eval_directory = os.path.join(config.model_dir, model_dir.EVAL)
         self._size_is_known = size_is_known
         self._target_steps = target_steps
         lock.note(start_step)
@@ -88,7 +91,7 @@ class Reports:
                 step, {"loss": loss, "learning_rate": self._config.learning_rate, "examples_per_sec": rates[1]}
             )
         per_epoch, batch_size = self._schedule.epoch_examples, self._config.batch_size
-        console.say(lines.step(step, self._target_steps(), examples_seen, per_epoch, batch_size, loss, rates))
+        console.say(lines.step(step, self._target_steps, examples_seen, per_epoch, batch_size, loss, rates))
 
     def check_loss(self, step: int, loss: float) -> None:
         """Raises UserError if the loss of a step is not finite."""
@@ -121,17 +124,12 @@ class Reports:
         self._events.scalars(self._start_step + 1, {"restore_secs": secs})
         self._events.flush()
 
-    @property
-    def first_eval_step(self) -> int:
-        """The first step this process may evaluate: the start's own if that is due, possibly for the second time."""
-        return self._start_step + (0 if self._evaluation_was_due else 1)
-
     def draw_evaluation(self, metrics: Dict[str, Any]) -> None:
         """Puts an evaluation into TensorBoard."""
         names = [name for name in metrics if name not in ("global_step", "epoch")]
         values = {name: float("nan") if metrics[name] is None else metrics[name] for name in names}
         if self._eval_events is None:
-            self._eval_events = EventWriter(os.path.join(self._config.model_dir, model_dir.EVAL), self.first_eval_step)
+            self._eval_events = EventWriter(self.eval_directory, self.first_eval_step)
         self._eval_events.scalars(metrics["global_step"], values)
         self._eval_events.flush()
 

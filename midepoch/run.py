@@ -242,9 +242,9 @@ class Run:
             self.best,
             lock,
             start_step=self.start.step,
-            evaluation_was_due=self._evaluation_was_due,
+            first_eval_step=self.start.step + (0 if self._evaluation_was_due else 1),
             size_is_known=resumed,
-            target_steps=self.target_steps,
+            target_steps=self.target_steps(),
         )
 
     def preview(self) -> None:
@@ -383,11 +383,6 @@ class Run:
         return serving.Signatures(self.task, self.config.task, self.eval_dataset())
 
     @property
-    def eval_directory(self) -> str:
-        """Where TensorBoard finds the evaluation curves."""
-        return os.path.join(self.config.model_dir, model_dir.EVAL)
-
-    @property
     def best_directory(self) -> str:
         """Where the best checkpoint lies."""
         return os.path.join(self.config.model_dir, model_dir.BEST_WEIGHTS)
@@ -436,7 +431,7 @@ class Run:
 
         Raises:
           UserError: a data file is gone, or was changed since the start; what was computed since then is not to be kept. Or the
-        model_dir is gone.
+            model_dir is gone.
         """
         self._lock.check_in_place()
         for index in self.indexes:
